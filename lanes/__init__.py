@@ -1,0 +1,1 @@
+"""What was observed: cases, comparator, measured bounds and the lanes that hold the product against the oracles."""

@@ -1,0 +1,98 @@
+"""The bounds of ``tolerances.toml``, the law that sets them, and nothing that could serve as a default.
+
+bound = min(derived ceiling, 2 x the worst observed, rounded up to {1, 2, 5} x 10^k). A new measurement may lower a
+bound when it rests on at least as many samples and seeds; it can never raise one.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PATH = Path(__file__).with_name("tolerances.toml")
+
+
+class NoBound(Exception):
+    """A row has no recorded bound."""
+
+
+class Raised(Exception):
+    """A measurement lies above the recorded bound, which no command may raise."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is recorded of one row; distances in steps of the comparator.
+
+    Attributes:
+        samples: elements compared.
+        seeds: number of seeds.
+        worst, p999: largest and 99.9th percentile distance observed.
+        ceiling: largest derived ceiling over the cases.
+        bound: what a lane asserts.
+    """
+
+    samples: int
+    seeds: int
+    worst: float
+    p999: float
+    ceiling: float
+    bound: float
+
+
+def lawful_bound(worst: float, ceiling: float) -> float:
+    """min(ceiling, twice the worst, rounded up to 1, 2 or 5 times a power of ten)."""
+    if worst > ceiling:
+        raise ValueError(f"observed {worst} steps above the derived ceiling {ceiling}: the kernel or the derivation is wrong")
+    if worst == 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(2 * worst))
+    rounded = next(f * power for f in (1, 2, 5, 10) if f * power >= 2 * worst)
+    return min(ceiling, float(f"{rounded:.6g}"))
+
+
+def merged(old: Tolerance | None, new: Tolerance, row_id: str) -> Tolerance:
+    """What to record after a measurement.
+
+    Raises:
+        Raised: the new worst lies above the old bound.
+    """
+    if old is None:
+        return new
+    if new.worst > old.bound:
+        raise Raised(
+            f"[{row_id}] observed {new.worst:.4g} steps, recorded bound {old.bound:g}; a bound is never raised: find the "
+            "cause, or remove the entry in a reviewed change that names it"
+        )
+    if new.bound < old.bound and new.samples >= old.samples and new.seeds >= old.seeds:
+        return new
+    return old
+
+
+def read(path: Path = PATH) -> dict[str, Tolerance]:
+    """Every recorded row."""
+    document = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {row: Tolerance(**entry) for row, entry in document.get("row", {}).items()}
+
+
+def bound_of(row_id: str, table: Mapping[str, Tolerance]) -> float:
+    """The row's bound.
+
+    Raises:
+        NoBound: the row was never measured.
+    """
+    if row_id not in table:
+        raise NoBound(f"[{row_id}] every declared row has a measured bound; none recorded; run `python -m lanes.measure`")
+    return table[row_id].bound
+
+
+def text(table: Mapping[str, Tolerance]) -> str:
+    """The file's contents, rows in alphabetical order."""
+    lines = ["# Written by `python -m lanes.measure`, never by hand. Distances in steps, see lanes/comparator.py.", ""]
+    for row in sorted(table):
+        entry = table[row]
+        lines += [f'[row."{row}"]', f"samples = {entry.samples}", f"seeds = {entry.seeds}"]
+        lines += [f"{n} = {float(getattr(entry, n))!r}" for n in ("worst", "p999", "ceiling", "bound")]
+        lines.append("")
+    return "\n".join(lines)

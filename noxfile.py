@@ -1,0 +1,215 @@
+"""The only entry to building, testing, measuring and showing retrograd; ``nox -l`` lists it.
+
+Nothing but Python, a C++ compiler and git has to be there: every session installs what it needs
+from PyPI into its own environment under ``.nox``. The wheel is compiled once per state of its
+sources and shared by all sessions; an environment is touched again only when that state or its
+list of packages changes. A session's verdict is the exit status of what it starts, never nox's
+own report.
+"""
+
+import hashlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["fast"]
+nox.options.error_on_missing_interpreters = True
+
+Wheel = Callable[[nox.Session], Path]
+
+ROOT = Path(__file__).resolve().parent
+BUILD = ROOT / "build"
+PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+# Everything that can change what is inside the wheel.
+WHEEL_SOURCES = ("src", "native", "CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE")
+IGNORED_SUFFIXES = frozenset({".so", ".pyc"})
+CPP_SUFFIXES = frozenset({".h", ".cpp", ".cu", ".cuh"})
+PYTEST = ("python", "-m", "pytest")
+# Two workers, one process each: the machines this has to be quick on have two cores.
+WORKERS = ("-n", "2")
+
+
+@contextmanager
+def step(name: str) -> Generator[None]:
+    """Prints how long a part of a session took, in a form that scripts can read."""
+    start = time.monotonic()
+    yield
+    print(f"step={name.replace(' ', '_')} duration={time.monotonic() - start:.1f}s", flush=True)
+
+
+def sources(*names: str) -> list[Path]:
+    """The files under these names of the project, without build products, in a fixed order."""
+    found: list[Path] = []
+    for name in names:
+        path = ROOT / name
+        found += [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    return [path for path in found if path.suffix not in IGNORED_SUFFIXES]
+
+
+def state(*parts: str) -> str:
+    """A digest of the wheel's sources, the interpreter and whatever else decides a build."""
+    digest = hashlib.sha256(repr((sys.version, *parts)).encode())
+    for path in sources(*WHEEL_SOURCES):
+        digest.update(repr((str(path.relative_to(ROOT)), path.stat().st_size)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def built_wheel(session: nox.Session) -> Path:
+    """The wheel of the present sources; compiled incrementally unless it is there already."""
+    return _wheel(session, BUILD / "wheels" / state(), ".", "--no-build-isolation")
+
+
+def wheel_from_sdist(session: nox.Session) -> Path:
+    """The wheel as PyPI would give it: from the source distribution, built in isolation."""
+    folder = BUILD / "wheels" / state("sdist")
+    if not any(folder.glob("*.whl")):
+        shutil.rmtree(BUILD / "sdist", ignore_errors=True)
+        script = "import scikit_build_core.build as b, sys; b.build_sdist(sys.argv[1])"
+        session.run("python", "-c", script, str(BUILD / "sdist"))
+    return _wheel(session, folder, *map(str, (BUILD / "sdist").glob("*.tar.gz")))
+
+
+def _wheel(session: nox.Session, folder: Path, *arguments: str) -> Path:
+    if not any(folder.glob("*.whl")):
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        session.run("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(part), *arguments)
+        # Renamed only when complete, so that an interrupted build is never taken for a wheel.
+        part.rename(folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(session: nox.Session, *groups: str, wheel: Wheel | None = built_wheel) -> None:
+    """Brings the session's environment to the present wheel and these dependency groups.
+
+    Args:
+        session: the session.
+        groups: dependency groups of pyproject.toml.
+        wheel: what builds the wheel to install; None installs only what it depends on.
+    """
+    needed = [*PROJECT["project"]["dependencies"], *nox.project.dependency_groups(PROJECT, *groups)]
+    stamp = Path(session.virtualenv.location) / "retrograd.stamp"
+    wanted = repr((needed, wheel.__name__, state()) if wheel else needed)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return
+    stamp.unlink(missing_ok=True)
+    session.install("-q", *needed)
+    if wheel:
+        session.install("-q", "--no-deps", "--force-reinstall", str(wheel(session)))
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def faults_library(session: nox.Session) -> dict[str, str]:
+    """Builds the test library that holds planted faults; returns the variable that names it."""
+    folder = BUILD / "faults"
+    library = folder / "libretrograd_cpu_faults.so"
+    stamp = folder / "retrograd.stamp"
+    wanted = f"{session.virtualenv.location} {state()}"
+    if not (library.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
+        pybind11 = session.run("python", "-m", "pybind11", "--cmakedir", silent=True)
+        configure = (
+            *("cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja"),
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DRETRO_FAULTS=ON",
+            f"-Dpybind11_DIR={str(pybind11).strip()}",
+            f"-DPython_EXECUTABLE={shutil.which('python', path=session.bin)}",
+        )
+        session.run(*configure, silent=True)
+        build = ("cmake", "--build", str(folder), "--target", "retrograd_cpu_faults")
+        session.run(*build, silent=True)
+        stamp.write_text(wanted, encoding="utf-8")
+    return {"RETRO_FAULTS_LIBRARY": str(library)}
+
+
+@nox.session
+def fast(session: nox.Session) -> None:
+    """Test every commit: all logic and a fixed sample of each lane's plan, without a download."""
+    with step("install"):
+        install(session, "build", "test")
+    with step("faults library"):
+        faults = faults_library(session)
+    with step("tests"):
+        session.run(*PYTEST, "--plan", "fast", *WORKERS, *session.posargs, env=faults)
+
+
+@nox.session
+def cpu(session: nox.Session) -> None:
+    """Test everything on the CPU: exhaustive plans, the real model, the wheel a user builds."""
+    with step("install"):
+        install(session, "build", "test", wheel=wheel_from_sdist)
+    with step("faults library"):
+        faults = faults_library(session)
+    with step("tests"):
+        session.run(*PYTEST, "--plan", "exhaustive", *WORKERS, *session.posargs, env=faults)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check form: ruff, pyright, import directions, clang-format, spelling, house rules."""
+    with step("install"):
+        install(session, "lint", wheel=None)
+    fix = "--fix" in session.posargs
+    cpp = [str(path.relative_to(ROOT)) for path in sources("native") if path.suffix in CPP_SUFFIXES]
+    with step("ruff"):
+        session.run("ruff", "check", *(["--fix"] if fix else []), ".")
+        session.run("ruff", "format", *([] if fix else ["--check"]), ".")
+    with step("clang-format"):
+        session.run("clang-format", *(["-i"] if fix else ["--dry-run", "--Werror"]), *cpp)
+    with step("typos"):
+        session.run("typos")
+    with step("imports"):
+        session.run("lint-imports", "--no-cache", env={"PYTHONPATH": "src"})
+    with step("types"):
+        session.run("pyright", env={"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})
+    with step("house rules"):
+        session.run(*PYTEST, "-q", "tests/test_house_rules.py")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Train a real model on a small task and ask it questions: ``nox -s demo [-- --tiny]``."""
+    with step("install"):
+        install(session, "build")
+    session.run("python", "examples/demo.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure speed and memory beside peers, on a quiet machine: ``nox -s bench -- cpu``."""
+    what, *rest = session.posargs or ["cpu"]
+    known = sorted(path.stem for path in (ROOT / "bench").glob("[a-z]*.py"))
+    if what not in known:
+        session.error(f"[bench] the first argument is one of {', '.join(known)}; got {what}")
+    with step("install"):
+        install(session, "build", "interop")
+    session.run("python", "-m", f"bench.{what}", *rest)
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Compare with torch, transformers, peft and llama.cpp on the real model."""
+    with step("install"):
+        install(session, "build", "test", "interop")
+    with step("tests"):
+        # Peers warn about themselves; their warnings are no fault of ours.
+        session.run(*PYTEST, "-s", "-W", "default", "interop", *session.posargs)
+
+
+@nox.session
+def measure(session: nox.Session) -> None:
+    """Measure the bounds of all rows and write lanes/tolerances.toml."""
+    with step("install"):
+        install(session, "build", "test")
+    with step("faults library"):
+        faults = faults_library(session)
+    session.run("python", "-m", "lanes.measure", *session.posargs, env=faults)

@@ -1,0 +1,5 @@
+"""Programs, buffers and launches; the only caller of admission."""
+
+from retrograd.runtime.launch import launch as launch
+from retrograd.runtime.program import Program as Program
+from retrograd.runtime.store import Store as Store

@@ -1,0 +1,161 @@
+"""A model on a device: mapped weights, adapter, compiled programs by kind and size."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from retrograd import admission
+from retrograd.backends import Device, open_device
+from retrograd.config.options import OptimizerOptions
+from retrograd.errors import ConfigError, GgufError
+from retrograd.families import read_config, recognise
+from retrograd.families.rope_tables import rope_tables
+from retrograd.families.transformer import ROPE_COS, ROPE_FACTORS, ROPE_SIN
+from retrograd.gguf import open_gguf
+from retrograd.graph import Adapter, Graph, Role
+from retrograd.optim import make_optimizer
+from retrograd.runtime import Program, Store
+from retrograd.train.graphs import Blueprint, Kind, build_graph
+
+MOST_PROGRAMS = 8  # compiled sizes kept at a time
+LEAST_POSITIONS = 4096  # rows of the rotary tables, where the model allows them
+
+Float32s = npt.NDArray[np.float32]
+
+
+class Session:
+    """Owns the device memory of one model.
+
+    Args:
+        model_path: GGUF file.
+        optimizer: what a training graph's step does.
+        context: most tokens of a training row.
+        device_name: backend.
+        threads: CPU workers; None for RETRO_THREADS or all.
+    """
+
+    def __init__(
+        self,
+        model_path: str | Path,
+        *,
+        optimizer: OptimizerOptions,
+        context: int,
+        device_name: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        self.file = open_gguf(model_path)
+        self.config = read_config(self.file, recognise(self.file))
+        self.positions = min(self.config.context, max(context, LEAST_POSITIONS))
+        if context > self.config.context:
+            rule = "training.context is at most the model's context"
+            raise ConfigError("config", rule, (context, self.config.context), "lower training.context")
+        self.optimizer = make_optimizer(optimizer)
+        self.device: Device = open_device(device_name, threads=threads)
+        self.store = Store(self.device)
+        self.adapters: dict[str, Adapter] = {}
+        self._programs: OrderedDict[tuple[Kind, int], Program] = OrderedDict()
+        self._bind_weights()
+
+    def graph(self, kind: Kind, tokens: int, *, cache_rows: int = 0) -> Graph:
+        """The graph of a kind for runs of ``tokens`` tokens."""
+        blueprint = Blueprint(self.file, self.config, self.positions, self._adapters_of(kind))
+        return build_graph(kind, blueprint, tokens, optimizer=self.optimizer, cache_rows=cache_rows)
+
+    def program(self, kind: Kind, tokens: int) -> Program:
+        """The compiled program of a kind and size; the least recently used is dropped beyond a few."""
+        key = (kind, tokens)
+        if key not in self._programs:
+            self._programs[key] = Program(self.graph(kind, tokens), self.store)
+            if len(self._programs) > MOST_PROGRAMS:
+                self._programs.popitem(last=False)
+        self._programs.move_to_end(key)
+        return self._programs[key]
+
+    def set_adapters(self, adapters: Mapping[str, Adapter], factors: Mapping[str, Float32s]) -> None:
+        """Replaces the adapter: its place in the graphs and the values of its factors.
+
+        Args:
+            factors: ``<weight>.lora_a`` (r, in) and ``<weight>.lora_b`` (out, r) for each weight.
+        """
+        if set(adapters) != set(self.adapters) or any(adapters[n].rank != self.adapters[n].rank for n in adapters):
+            self._drop_adapter()
+        self._programs.clear()
+        self.adapters = dict(adapters)
+        for value in self.graph(Kind.LOSS, 8).values:
+            if value.name in factors:
+                self.store.ensure(value)
+        for name, data in factors.items():
+            self.store.write(name, data)
+
+    def factor(self, name: str) -> Float32s:
+        """A copy of one factor."""
+        weight, _, part = name.rpartition(".")
+        rank = self.adapters[weight].rank
+        rows, columns = self.file.tensor(weight).shape
+        out = np.empty((rank, columns) if part == "lora_a" else (rows, rank), np.float32)
+        self.device.stream.to_host(self.store.address(name), out)
+        return out
+
+    def base_digest(self) -> str:
+        """SHA-256 over the stored bytes of every tensor, as they lie in memory now, in file order."""
+        sha = hashlib.sha256()
+        for name in self.file.tensors:
+            sha.update(name.encode())
+            sha.update(self.file.data(name))
+        return sha.hexdigest()
+
+    def summary(self) -> list[str]:
+        """Lines for the user: device with requested beside effective, and admission's answer."""
+        probe = self.device.probe()
+        program = self.program(Kind.TRAIN if self.trains else Kind.LOSS, 8)
+        return [
+            f"device: {probe['device']} ({probe['isa']}), threads {self.device.threads} requested, "
+            f"{probe['threads']} effective, BLAS {probe['blas']}",
+            admission.summary(program.admitted),
+        ]
+
+    def largest_plan(self) -> dict[str, int]:
+        """Planned bytes by post of the compiled program with the largest arena."""
+        plans = [program.plan for program in self._programs.values()]
+        return dict(max(plans, key=lambda plan: plan.arena_bytes).posts) if plans else {}
+
+    @property
+    def trains(self) -> bool:
+        return any(adapter.trained for adapter in self.adapters.values())
+
+    def _adapters_of(self, kind: Kind) -> dict[str, Adapter]:
+        # Dropout belongs to training alone.
+        if kind is Kind.TRAIN:
+            return self.adapters
+        return {n: Adapter(a.rank, a.scale, a.trained) for n, a in self.adapters.items()}
+
+    def _drop_adapter(self) -> None:
+        self._programs.clear()
+        parts = ("lora_a", "lora_b")
+        suffixes = ("", ".grad", *(f".{slot}" for slot in self.optimizer.slots))
+        for name in self.adapters:
+            for full in (f"{name}.{part}{suffix}" for part in parts for suffix in suffixes):
+                if self.store.holds(full):
+                    self.store.drop(full)
+        for name in ("clip.sums",):
+            if self.store.holds(name):
+                self.store.drop(name)
+
+    def _bind_weights(self) -> None:
+        graph = self.graph(Kind.LOGITS, 8)
+        for value in graph.values:
+            if value.role is Role.WEIGHT:
+                self.store.bind(value.name, self.file.data(value.name))
+            elif value.name in (ROPE_COS, ROPE_SIN):
+                self.store.ensure(value)
+        factors = self.file.dequantize(ROPE_FACTORS) if ROPE_FACTORS in self.file.tensors else None
+        if factors is not None and factors.shape != (self.config.n_rot // 2,):
+            rule = f"{ROPE_FACTORS} holds one factor for each rotary pair"
+            raise GgufError("gguf", rule, factors.shape, "check the file's metadata")
+        cos, sin = rope_tables(self.config, self.positions, factors)
+        self.store.write(ROPE_COS, cos)
+        self.store.write(ROPE_SIN, sin)
