@@ -1,1 +1,4 @@
-"""What was observed: cases, comparator, measured bounds and the lanes that hold the product against the oracles."""
+"""What was observed.
+
+Cases, comparator, measured bounds and the lanes that hold the product against the oracles.
+"""

@@ -34,7 +34,9 @@ class Case:
     dims: Mapping[str, int]
     settings: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     initial: Mapping[str, Stored] = field(default_factory=dict[str, Stored])
-    decoded: Mapping[str, NDArray[np.float64]] = field(default_factory=dict[str, NDArray[np.float64]])
+    decoded: Mapping[str, NDArray[np.float64]] = field(
+        default_factory=dict[str, NDArray[np.float64]]
+    )
     exact: frozenset[str] = frozenset()
     expected: Mapping[str, Stored] = field(default_factory=dict[str, Stored])
 

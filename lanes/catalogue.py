@@ -1,11 +1,16 @@
 """The cases of a plan: which sizes meet which corpora under which seeds.
 
-``full``: every size in every corpus under two seeds. ``fast``: a fixed sample in which every size of a float32 row
-appears in one corpus, and a row per storage format sees each corpus once. Both add the row's regression cases.
+``full``: every size in every corpus under two seeds. ``fast``: a fixed sample in which every size
+of a float32 row appears in one corpus, and a row per storage format sees each corpus once. Weights
+of more than a quarter of a million elements are left to a few formats: all of them are decoded
+row by row by one template, and the products that follow read float32. Both plans add the row's
+regression cases.
 """
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
+from math import prod
 from typing import Protocol, cast
 
 from lanes.case import Case
@@ -15,10 +20,13 @@ from lanes.trial import storage_of
 from retrograd.rows import Row
 
 PLANS: Mapping[str, tuple[int, ...]] = {"fast": (0,), "full": (0, 1)}
+_FEW_ELEMENTS = 1 << 18
+# Formats that keep large weights: those of the real model, and one with blocks of 256.
+_LARGE = {"fast": frozenset({"f32", "q4_1"}), "full": frozenset({"f32", "q4_1", "q8_0", "q4_k"})}
 MEASURE_SEEDS = tuple(range(8))
 
 
-class NoCases(Exception):
+class NoCasesError(Exception):
     """A declared row has nothing that could fail."""
 
 
@@ -28,23 +36,30 @@ class CaseModule(Protocol):
     LADDER: tuple[int, int]
     SIZES: Mapping[str, list[dict[str, int]]]
 
-    def build(self, direction: str, storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
+    def build(
+        self, direction: str, storage: str, dims: Mapping[str, int], draw: Draw, name: str
+    ) -> Case:
         """One case of a size from one corpus."""
         ...
 
 
-def cases(row: Row, plan: str) -> list[Case]:
-    """All cases of a row in a plan.
+def cases(row: Row, plan: str) -> Iterator[Case]:
+    """All cases of a row in a plan, made one at a time.
 
     Raises:
-        NoCases: there is none.
+        NoCasesError: none of them compared anything; raised when they run out.
         KeyError: the plan is unknown.
     """
-    found = [case for seed in PLANS[plan] for case in drawn(row, seed, fast=plan == "fast")]
-    found += regressions.cases(row)
-    if not any(shape and min(shape) for case in found for shape, _ in case.outputs.values()):
-        raise NoCases(f"[{row.id}] every declared row has cases; none found; write lanes/cases/{row.op}.py")
-    return found
+    compared = 0
+    for case in chain(
+        *(drawn(row, seed, fast=plan == "fast") for seed in PLANS[plan]), regressions.cases(row)
+    ):
+        compared += any(prod(shape) for shape, _ in case.outputs.values())
+        yield case
+    if not compared:
+        raise NoCasesError(
+            f"[{row.id}] every declared row has cases; none found; write lanes/cases/{row.op}.py"
+        )
 
 
 def drawn(row: Row, seed: int, *, fast: bool) -> Iterator[Case]:
@@ -53,20 +68,37 @@ def drawn(row: Row, seed: int, *, fast: bool) -> Iterator[Case]:
         module = cast(CaseModule, import_module(f"lanes.cases.{row.op}"))
         sizes = module.SIZES[row.direction]
     except (ModuleNotFoundError, KeyError) as error:
-        raise NoCases(f"[{row.id}] every declared row has cases; {error!r}; write lanes/cases/{row.op}.py") from error
+        raise NoCasesError(
+            f"[{row.id}] every declared row has cases; {error!r}; write lanes/cases/{row.op}.py"
+        ) from error
     for i, corpus in enumerate(CORPORA):
-        for dims in _sample(sizes, i, storage_of(row)) if fast else sizes:
+        for dims in _sample(sizes, i, storage_of(row), fast=fast):
             low, high = module.LADDER
-            # The generator sees the size but not the row: the same numbers meet every format and direction.
+            # The generator sees the size but not the row: the same numbers meet every format and
+            # direction.
             source = draw(corpus, row.op, tuple(dims.items()), seed=seed, low=low, high=high)
-            yield module.build(row.direction, storage_of(row), dims, source, _name(corpus, dims, seed))
+            yield module.build(
+                row.direction, storage_of(row), dims, source, _name(corpus, dims, seed)
+            )
 
 
-def _sample(sizes: list[dict[str, int]], corpus: int, storage: str) -> list[dict[str, int]]:
+def _sample(
+    sizes: list[dict[str, int]], corpus: int, storage: str, *, fast: bool
+) -> list[dict[str, int]]:
+    large = storage in _LARGE["fast" if fast else "full"]
+    within = [dims for dims in sizes if large or _stored_elements(dims) <= _FEW_ELEMENTS]
+    if not fast:
+        return within
     if storage == "f32":
-        return sizes[corpus :: len(CORPORA)]
-    # Every format meets the same few sizes, spread over the list; the last size closes every list.
-    return [sizes[(3 * corpus + 4) % len(sizes)]]
+        return within[corpus :: len(CORPORA)]
+    # Every format meets the same few sizes, spread over the list.
+    return [within[(3 * corpus + 4) % len(within)]]
+
+
+def _stored_elements(dims: Mapping[str, int]) -> int:
+    """Elements of the weight, its rows rounded up to the longest block."""
+    rows, columns = dims.get("N", dims.get("V", 1)), dims.get("K", dims.get("C", 1))
+    return rows * (-(-columns // 256) * 256)
 
 
 def _name(corpus: str, dims: Mapping[str, int], seed: int) -> str:

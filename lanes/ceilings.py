@@ -1,9 +1,12 @@
-"""Ceilings of errors, derived from accumulation length, dtype and reduction shape; never from a measurement.
+"""Ceilings of errors, derived from accumulation length, dtype and reduction shape.
 
-In steps (see ``lanes.comparator``). One float32 rounding is half a step of the value it rounds. A sum of n products in
-any order loses at most n roundings of the sum of their sizes, so n/2 steps of its magnitude; where a value itself is
-the measure, a relative error of n roundings can fill n steps, since a step is as small as half of epsilon times the
-value. Second-order terms stay below one part in 1,000 for every length here.
+Never from a measurement.
+
+In steps (see ``lanes.comparator``). One float32 rounding is half a step of the value it rounds. A
+sum of n products in any order loses at most n roundings of the sum of their sizes, so n/2 steps of
+its magnitude; where a value itself is the measure, a relative error of n roundings can fill n
+steps, since a step is as small as half of epsilon times the value. Second-order terms stay below
+one part in 1,000 for every length here.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,14 +34,15 @@ def _products(n: float, extra: float) -> float:
 
 
 def _softmax(inner: float, outer: float) -> float:
-    # Logits from `inner` products and one scaling, exp and its shift, a running rescale of two sums over `outer`
-    # terms, a division; every part is measured against a magnitude that holds its condition.
+    # Logits from `inner` products and one scaling, exp and its shift, a running rescale of two sums
+    # over `outer` terms, a division; every part is measured against a magnitude that holds its
+    # condition.
     return inner + outer + 4 * _ELEMENTARY + 8
 
 
 def _attention_backward(d: Dims) -> float:
-    # The weights again, two sums over the head (dO v and dO o), their difference, then a sum over keys for dq or over
-    # all queries of all heads of a group for dk and dv.
+    # The weights again, two sums over the head (dO v and dO o), their difference, then a sum over
+    # keys for dq or over all queries of all heads of a group for dk and dv.
     group = d["heads"] / d["kv_heads"]
     return _softmax(d["head_size"], d["S"]) + 2 * d["head_size"] + max(d["S"], d["T"] * group) + 8
 
@@ -60,7 +64,8 @@ _RULES: dict[str, Callable[[Dims], float]] = {
     "log.forward": lambda _: _ELEMENTARY,
     "swiglu.forward": lambda _: 2 * _ELEMENTARY + 2,
     "swiglu.backward": lambda _: 4 * _ELEMENTARY + 4,
-    # mean of squares: C + 1 roundings, halved by the root; root, division, sum with eps, two products.
+    # mean of squares: C + 1 roundings, halved by the root; root, division, sum with eps, two
+    # products.
     "rms_norm.forward": lambda d: (d["C"] + 3) / 2 + 5,
     "rms_norm.backward": lambda d: _products(d["C"] + 2, 10),
     "rms_norm.backward_weight": lambda d: _products(d["T"] + 3, 2),

@@ -1,16 +1,20 @@
-"""Agreement of two arrays: bitwise equal, or within a bound. No third word, and no default for either.
+"""Agreement of two arrays: bitwise equal, or within a bound.
 
-Order of judgement: shapes equal and not empty; bit classes; then bits (exact rows) or distance per element (bounded
-rows). Norms and correlations decide nothing.
+No third word, and no default for either.
 
-Distance is counted in steps. The step of an element is the largest of: one ulp of the wanted value in the result's
-dtype; epsilon times the element's *magnitude*, the size of the terms that were summed; the smallest subnormal. So a
-sum that cancels is judged by what rounding its terms can lose, and everything else to the last digits.
+Order of judgement: shapes equal and not empty; bit classes; then bits (exact rows) or distance per
+element (bounded rows). Norms and correlations decide nothing.
 
-Bit classes under a bound: NaN and an infinity of the oracle are classes to match, never wildcards. An infinite result
-against a finite oracle counts as the first power of two beyond the dtype's range, so that only rounding at the very
-edge passes. Zero and subnormal are no classes of their own there (the floor rule): a value below the bound's reach may
-round to zero, a larger one may not, which the distance shows; the sign of a zero is judged where bits are.
+Distance is counted in steps. The step of an element is the largest of: one ulp of the wanted value
+in the result's dtype; epsilon times the element's *magnitude*, the size of the terms that were
+summed; the smallest subnormal. So a sum that cancels is judged by what rounding its terms can lose,
+and everything else to the last digits.
+
+Bit classes under a bound: NaN and an infinity of the oracle are classes to match, never wildcards.
+An infinite result against a finite oracle counts as the first power of two beyond the dtype's
+range, so that only rounding at the very edge passes. Zero and subnormal are no classes of their own
+there (the floor rule): a value below the bound's reach may round to zero, a larger one may not,
+which the distance shows; the sign of a zero is judged where bits are.
 """
 
 from dataclasses import dataclass
@@ -50,17 +54,24 @@ def bitwise_equal(got: NDArray[np.generic], want: NDArray[np.generic]) -> Verdic
     if got.dtype.kind == "f":
         differs &= ~(np.isnan(got) & np.isnan(want))
     count = int(differs.sum())
-    reason = "" if count == 0 else _first(differs, got, want, f"{count} of {got.size} elements differ in bits")
+    reason = (
+        ""
+        if count == 0
+        else _first(differs, got, want, f"{count} of {got.size} elements differ in bits")
+    )
     return Verdict(holds=count == 0, reason=reason, n=got.size, worst=float(count))
 
 
-def within(got: NDArray[np.floating], want: Float, *, bound: float, magnitude: Float | None) -> Verdict:
+def within(
+    got: NDArray[np.floating], want: Float, *, bound: float, magnitude: Float | None
+) -> Verdict:
     """Every element within ``bound`` steps of the oracle.
 
     Args:
         got: result, float32 or float64; its dtype sets the step.
         want: oracle in float64, not rounded.
-        bound: largest distance allowed, in steps; 0 means equal to the rounded oracle up to the sign of zero.
+        bound: largest distance allowed, in steps; 0 means equal to the rounded oracle up to the
+            sign of zero.
         magnitude: size of the terms of each element, or None where the value itself is the measure.
     """
     wrong = _shape_fault(got, want)
@@ -71,12 +82,24 @@ def within(got: NDArray[np.floating], want: Float, *, bound: float, magnitude: F
     steps = distances(got, want, magnitude=magnitude)
     bad = ~(steps <= bound)
     worst = float(steps.max())
-    reason = "" if not bad.any() else _first(bad, got, want, f"{int(bad.sum())} of {got.size} elements beyond {bound} steps, worst {worst:.4g}")
+    reason = (
+        ""
+        if not bad.any()
+        else _first(
+            bad,
+            got,
+            want,
+            f"{int(bad.sum())} of {got.size} elements beyond {bound} steps, worst {worst:.4g}",
+        )
+    )
     return Verdict(holds=not reason, reason=reason, n=got.size, worst=worst)
 
 
 def equal_values(got: NDArray[np.floating], want: Float) -> Verdict:
-    """Bits equal to the oracle rounded to the result's dtype, the sign of zero apart: for inputs on a lattice."""
+    """Bits equal to the oracle rounded to the result's dtype, the sign of zero apart.
+
+    For inputs on a lattice.
+    """
     with np.errstate(over="ignore", under="ignore"):
         rounded = want.astype(got.dtype)
     return bitwise_equal(got + got.dtype.type(0), rounded + got.dtype.type(0))
@@ -85,7 +108,8 @@ def equal_values(got: NDArray[np.floating], want: Float) -> Verdict:
 def distances(got: NDArray[np.floating], want: Float, *, magnitude: Float | None) -> Float:
     """Distance of each element in steps; infinite where the classes differ.
 
-    An oracle value that is itself infinite or NaN has distance 0 from the same class and infinity from any other.
+    An oracle value that is itself infinite or NaN has distance 0 from the same class and infinity
+    from any other.
     """
     info = np.finfo(got.dtype)
     value = got.astype(np.float64)
@@ -105,7 +129,10 @@ def distances(got: NDArray[np.floating], want: Float, *, magnitude: Float | None
 
 
 def floors(want: Float, dtype: np.dtype, *, magnitude: Float | None) -> Float:
-    """The step of each element: the part of a value that the comparison cannot see is ``bound`` times this."""
+    """The step of each element.
+
+    The part of a value that the comparison cannot see is ``bound`` times this.
+    """
     return _steps(want, np.finfo(dtype), magnitude)
 
 
@@ -116,7 +143,9 @@ def _steps(want: Float, info: np.finfo, magnitude: Float | None) -> Float:
     if magnitude is None:
         return ulp
     if magnitude.shape != want.shape:
-        raise ValueError(f"a magnitude has the shape of its value; got {magnitude.shape} for {want.shape}")
+        raise ValueError(
+            f"a magnitude has the shape of its value; got {magnitude.shape} for {want.shape}"
+        )
     known = np.where(np.isfinite(magnitude), np.abs(magnitude), 0.0)
     return np.maximum(ulp, known * float(info.eps))
 
@@ -129,6 +158,8 @@ def _shape_fault(got: NDArray[np.generic], want: NDArray[np.generic]) -> str:
     return ""
 
 
-def _first(bad: NDArray[np.bool_], got: NDArray[np.generic], want: NDArray[np.generic], text: str) -> str:
+def _first(
+    bad: NDArray[np.bool_], got: NDArray[np.generic], want: NDArray[np.generic], text: str
+) -> str:
     where = tuple(int(i) for i in np.argwhere(bad)[0])
     return f"{text}; first at {where}: got {got[where]!r}, wanted {want[where]!r}"

@@ -1,8 +1,13 @@
-"""Named samplers. A corpus is a way to draw values; every row sees all of them, Gaussian noise last.
+"""Named samplers.
 
-- ``lattice``: small whole numbers, so that every partial sum is representable: equality holds in any order.
-- ``ladder``: both signs, magnitudes over many powers of two, subnormals included where the op's domain allows.
-- ``structured``: sizes on and beside tile edges, repeated rows, extreme index patterns; values with repeats and zeros.
+A corpus is a way to draw values; every row sees all of them, Gaussian noise last.
+
+- ``lattice``: small whole numbers, so that every partial sum is representable: equality holds in
+  any order.
+- ``ladder``: both signs, magnitudes over many powers of two, subnormals included where the op's
+  domain allows.
+- ``structured``: sizes on and beside tile edges, repeated rows, extreme index patterns; values with
+  repeats and zeros.
 - ``gaussian``: noise.
 - ``regression``: single named inputs with their right answers (``lanes/cases/regressions.py``).
 """
@@ -32,7 +37,8 @@ class Draw:
     """One corpus with its generator.
 
     Attributes:
-        low, high: exponents of two between which a ladder draws, where the op's domain is narrower than float32.
+        low, high: exponents of two between which a ladder draws, where the op's domain is narrower
+            than float32.
     """
 
     corpus: str
@@ -56,17 +62,25 @@ class Draw:
 
     def positive(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Sizes of the corpus, none of them zero."""
-        return np.abs(self.array(shape)) + np.float32(2.0**self.low if self.corpus == "ladder" else 1)
+        return np.abs(self.array(shape)) + np.float32(
+            2.0**self.low if self.corpus == "ladder" else 1
+        )
 
     def indices(self, n: int, limit: int) -> NDArray[np.int32]:
-        """Numbers below ``limit``: random, or in the structured corpus the same few again and again, ends included."""
+        """Numbers below ``limit``.
+
+        Random, or in the structured corpus the same few again and again, ends included.
+        """
         if self.corpus != "structured" or limit < 1:
             return self.rng.integers(0, max(limit, 1), n).astype(np.int32)
         few = np.array([limit - 1, 0, limit - 1, limit // 2], dtype=np.int32)
         return np.resize(few, n)
 
     def scales(self, n: int) -> NDArray[np.float16]:
-        """Block scales of a storage format: plus or minus 1 on the lattice, finite halves otherwise."""
+        """Block scales of a storage format.
+
+        Plus or minus 1 on the lattice, finite halves otherwise.
+        """
         signs = np.where(self.rng.random(n) < 0.5, -1.0, 1.0)
         if self.corpus == "lattice":
             return signs.astype(np.float16)
@@ -79,7 +93,7 @@ class Draw:
             return (signs * 2.0 ** self.rng.uniform(self.low, self.high, shape)).astype(np.float32)
 
     def _repeating(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Noise in which rows repeat, a row is zero and one element is much larger than the rest."""
+        """Noise with repeated rows, a row of zeros and one element far larger than the rest."""
         values = self.rng.standard_normal(shape, dtype=np.float32)
         if len(shape) == 2 and shape[0] > 2:
             values[1] = values[0]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 CANARY_BYTES = 256
 _CANARY = 0xC5
 _ALIGNMENT = 64
-# As float32 a NaN, as int32 far outside any index: whoever reads it before writing shows it.
-_POISON = 0x7FA5A5A5
+# As float32 a quiet NaN, as int32 far outside any index: whoever reads it before writing shows it.
+_POISON = 0x7FE5A5A5
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,33 @@ class Guarded:
 
 def poisoned(name: str, shape: tuple[int, ...], dtype: np.dtype) -> Guarded:
     """An output or scratch buffer full of poison."""
-    return _place(name, np.full(_words(shape, dtype), _POISON, dtype=np.uint32).view(np.uint8), shape, dtype)
+    return _place(
+        name, np.full(_words(shape, dtype), _POISON, dtype=np.uint32).view(np.uint8), shape, dtype
+    )
 
 
 def holding(name: str, values: NDArray[np.generic], *, written: bool) -> Guarded:
     """A buffer that starts as ``values``; an input unless it is ``written`` by the launch."""
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    guarded = _place(name, data, values.shape, values.dtype)
-    if written:
-        return guarded
-    return Guarded(name, guarded.array, values.copy(), guarded._memory, guarded._start)
+    frozen = None if written else values.copy()
+    return _place(name, data, values.shape, values.dtype, frozen=frozen)
 
 
 def _words(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return -(-int(np.prod(shape, dtype=np.int64)) * dtype.itemsize // 4)
 
 
-def _place(name: str, data: NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype) -> Guarded:
+def _place(
+    name: str,
+    data: NDArray[np.uint8],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    *,
+    frozen: NDArray[np.generic] | None = None,
+) -> Guarded:
     memory = np.full(len(data) + 2 * CANARY_BYTES + _ALIGNMENT, _CANARY, dtype=np.uint8)
     start = CANARY_BYTES + (-(memory.ctypes.data + CANARY_BYTES)) % _ALIGNMENT
     n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     memory[start : start + n_bytes] = data[:n_bytes]
-    return Guarded(name, memory[start : start + n_bytes].view(dtype).reshape(shape), None, memory, start)
+    array = memory[start : start + n_bytes].view(dtype).reshape(shape)
+    return Guarded(name, array, frozen, memory, start)

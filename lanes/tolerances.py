@@ -1,7 +1,8 @@
-"""The bounds of ``tolerances.toml``, the law that sets them, and nothing that could serve as a default.
+"""The bounds of ``tolerances.toml``, and the law that sets them. Nothing serves as a default.
 
-bound = min(derived ceiling, 2 x the worst observed, rounded up to {1, 2, 5} x 10^k). A new measurement may lower a
-bound when it rests on at least as many samples and seeds; it can never raise one.
+bound = min(derived ceiling, 2 x the worst observed, rounded up to {1, 2, 5} x 10^k). A new
+measurement may lower a bound when it rests on at least as many samples and seeds; it can never
+raise one.
 """
 
 import math
@@ -10,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+# A subject whose name begins with one of the later ones is no kernel row.
+SECTIONS = ("row", "whole", "interop")
 PATH = Path(__file__).with_name("tolerances.toml")
 
 
-class NoBound(Exception):
+class NoBoundError(Exception):
     """A row has no recorded bound."""
 
 
-class Raised(Exception):
+class RaisedError(Exception):
     """A measurement lies above the recorded bound, which no command may raise."""
 
 
@@ -44,7 +47,10 @@ class Tolerance:
 def lawful_bound(worst: float, ceiling: float) -> float:
     """min(ceiling, twice the worst, rounded up to 1, 2 or 5 times a power of ten)."""
     if worst > ceiling:
-        raise ValueError(f"observed {worst} steps above the derived ceiling {ceiling}: the kernel or the derivation is wrong")
+        raise ValueError(
+            f"observed {worst} steps above the derived ceiling {ceiling}: "
+            "the kernel or the derivation is wrong"
+        )
     if worst == 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(2 * worst))
@@ -56,13 +62,14 @@ def merged(old: Tolerance | None, new: Tolerance, row_id: str) -> Tolerance:
     """What to record after a measurement.
 
     Raises:
-        Raised: the new worst lies above the old bound.
+        RaisedError: the new worst lies above the old bound.
     """
     if old is None:
         return new
     if new.worst > old.bound:
-        raise Raised(
-            f"[{row_id}] observed {new.worst:.4g} steps, recorded bound {old.bound:g}; a bound is never raised: find the "
+        raise RaisedError(
+            f"[{row_id}] observed {new.worst:.4g} steps, recorded bound {old.bound:g}; "
+            "a bound is never raised: find the "
             "cause, or remove the entry in a reviewed change that names it"
         )
     if new.bound < old.bound and new.samples >= old.samples and new.seeds >= old.seeds:
@@ -71,28 +78,47 @@ def merged(old: Tolerance | None, new: Tolerance, row_id: str) -> Tolerance:
 
 
 def read(path: Path = PATH) -> dict[str, Tolerance]:
-    """Every recorded row."""
+    """Every recorded subject: kernel rows by id.
+
+    Those of ``lanes.whole`` and of the interop lane by name.
+    """
     document = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {row: Tolerance(**entry) for row, entry in document.get("row", {}).items()}
+    entries = {
+        name: entry for section in SECTIONS for name, entry in document.get(section, {}).items()
+    }
+    return {name: Tolerance(**entry) for name, entry in entries.items()}
 
 
 def bound_of(row_id: str, table: Mapping[str, Tolerance]) -> float:
     """The row's bound.
 
     Raises:
-        NoBound: the row was never measured.
+        NoBoundError: the row was never measured.
     """
     if row_id not in table:
-        raise NoBound(f"[{row_id}] every declared row has a measured bound; none recorded; run `python -m lanes.measure`")
+        raise NoBoundError(
+            f"[{row_id}] every declared row has a measured bound; none recorded; "
+            "run `python -m lanes.measure`"
+        )
     return table[row_id].bound
 
 
 def text(table: Mapping[str, Tolerance]) -> str:
-    """The file's contents, rows in alphabetical order."""
-    lines = ["# Written by `python -m lanes.measure`, never by hand. Distances in steps, see lanes/comparator.py.", ""]
-    for row in sorted(table):
-        entry = table[row]
-        lines += [f'[row."{row}"]', f"samples = {entry.samples}", f"seeds = {entry.seeds}"]
-        lines += [f"{n} = {float(getattr(entry, n))!r}" for n in ("worst", "p999", "ceiling", "bound")]
+    """The file's contents, section by section, each in alphabetical order."""
+    lines = [
+        "# Written by `python -m lanes.measure`, never by hand. Steps: see lanes/comparator.py.",
+        "",
+    ]
+    for name in sorted(table, key=lambda n: (SECTIONS.index(_section(n)), n)):
+        entry, section = table[name], _section(name)
+        lines += [f'[{section}."{name}"]', f"samples = {entry.samples}", f"seeds = {entry.seeds}"]
+        lines += [
+            f"{n} = {float(getattr(entry, n))!r}" for n in ("worst", "p999", "ceiling", "bound")
+        ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _section(name: str) -> str:
+    first = name.partition(".")[0]
+    return first if first in SECTIONS else SECTIONS[0]

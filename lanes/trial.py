@@ -1,4 +1,4 @@
-"""Running one case of one row, and judging it against oracle, replay, other variants and other thread counts."""
+"""Running one case of one row, and judging it: oracle, replay, variants, thread counts."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Failure:
 class Result:
     """What a launch left behind."""
 
-    outputs: Mapping[str, Stored]
+    outputs: Mapping[str, NDArray[np.floating]]
     strays: tuple[str, ...]
 
 
@@ -117,15 +118,18 @@ def execute(on: Device, row: Row, case: Case, *, alias: Mapping[str, str]) -> Re
         for n, guarded in written.items()
         if n not in alias and n not in case.initial and guarded.unwritten()
     ]
-    return Result({n: guarded.array for n, guarded in written.items()}, tuple(strays))
+    outputs = {n: cast(NDArray[np.floating], guarded.array) for n, guarded in written.items()}
+    return Result(outputs, tuple(strays))
 
 
 def observe(row: Row, case: Case, *, bound: float | None, on: Device | None = None) -> Observation:
     """Everything that must hold of a case.
 
     Args:
-        bound: recorded bound; None while measuring, when distances are collected and only the ceiling judges.
-        on: judge this device alone (planted faults); default: every variant, thread count and aliasing.
+        bound: recorded bound; None while measuring, when distances are collected and only ceilings
+            and replays judge.
+        on: judge this device alone (planted faults); default: every variant, thread count and
+            aliasing.
     """
     seen = Observation()
     devices = [on] if on is not None else [device(1, isa) for isa in variants()]
@@ -135,13 +139,15 @@ def observe(row: Row, case: Case, *, bound: float | None, on: Device | None = No
         results.append(result)
         seen.failures += [_failure(row, case, dev, text) for text in result.strays]
         _judge(row, case, dev, result, bound, seen)
-    if on is None:
+    if on is None and bound is not None:
         for text in _invariance(row, case, results):
             seen.failures.append(Failure(row.id, case.name, text))
     return seen
 
 
-def wanted(row: Row, case: Case) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
+def wanted(
+    row: Row, case: Case
+) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
     """Oracle values and magnitudes of a case."""
     fields: dict[str, object] = {n: _wide(a) for n, a in {**case.inputs, **case.initial}.items()}
     fields |= dict(case.decoded) | dict(case.settings) | _empty_outputs(row, case, np.float64)
@@ -152,7 +158,10 @@ def wanted(row: Row, case: Case) -> tuple[Mapping[str, NDArray[np.float64]], Map
 
 
 def aliases(row: Row, case: Case) -> Iterator[dict[str, str]]:
-    """Output in an input's buffer: where the signature allows it, and an accumulator over its own addend."""
+    """Output in an input's buffer.
+
+    Where the signature allows it, and an accumulator over its own addend.
+    """
     if row.op not in OPS:
         return
     kernel = OPS[row.op].kernels[row.direction]
@@ -164,14 +173,20 @@ def aliases(row: Row, case: Case) -> Iterator[dict[str, str]]:
             yield {out: source}
 
 
-def _judge(row: Row, case: Case, dev: Device, result: Result, bound: float | None, seen: Observation) -> None:
+def _judge(
+    row: Row, case: Case, dev: Device, result: Result, bound: float | None, seen: Observation
+) -> None:
     want, sizes = wanted(row, case)
     replayed = _replayed(row, case)
     limit = ceiling(row.op, row.direction, {**case.dims, **case.settings})
     for name, got in result.outputs.items():
         if got.size == 0:
             if want[name].size:
-                seen.failures.append(_failure(row, case, dev, f"'{name}' is empty; the oracle has {want[name].shape}"))
+                seen.failures.append(
+                    _failure(
+                        row, case, dev, f"'{name}' is empty; the oracle has {want[name].shape}"
+                    )
+                )
             continue
         magnitude = sizes.get(name)
         seen.steps.append(distances(got, want[name], magnitude=magnitude).reshape(-1))
@@ -185,11 +200,15 @@ def _judge(row: Row, case: Case, dev: Device, result: Result, bound: float | Non
             verdicts.append(("against the written answer", bitwise_equal(got, case.expected[name])))
         if name in replayed:
             verdicts.append(("against the replay", bitwise_equal(got, replayed[name])))
-        seen.failures += [_failure(row, case, dev, f"'{name}' {how}: {v.reason}") for how, v in verdicts if not v.holds]
+        seen.failures += [
+            _failure(row, case, dev, f"'{name}' {how}: {v.reason}")
+            for how, v in verdicts
+            if not v.holds
+        ]
 
 
 def _invariance(row: Row, case: Case, results: list[Result]) -> Iterator[str]:
-    """Bits that must not depend on thread count, aliasing or (pinned rows) the instruction-set variant."""
+    """Bits that must not depend on threads, aliasing or (pinned rows) instruction set."""
     base = results[-1]
     if row.contract == "pinned":
         yield from _differences(base, results[0], f"between {variants()[-1]} and {variants()[0]}")
@@ -200,7 +219,9 @@ def _invariance(row: Row, case: Case, results: list[Result]) -> Iterator[str]:
     for alias in aliases(row, case):
         other = execute(device(1, variants()[-1]), row, case, alias=alias)
         yield from other.strays
-        yield from _differences(base, other, f"with the output in the buffer of '{next(iter(alias.values()))}'")
+        yield from _differences(
+            base, other, f"with the output in the buffer of '{next(iter(alias.values()))}'"
+        )
 
 
 def _differences(base: Result, other: Result, where: str) -> Iterator[str]:
@@ -225,7 +246,11 @@ def _empty_outputs(row: Row, case: Case, dtype: type) -> dict[str, object]:
     """Ops without inputs (fill) take the shape of their output from the output itself."""
     if case.inputs:
         return {}
-    return {n: np.zeros(shape, dtype=dtype) for n, (shape, _) in case.outputs.items() if row.op == "fill"}
+    return {
+        n: np.zeros(shape, dtype=dtype)
+        for n, (shape, _) in case.outputs.items()
+        if row.op == "fill"
+    }
 
 
 def _scratch(on: Device, row: Row, case: Case) -> dict[str, Guarded]:

@@ -1,4 +1,7 @@
-"""Stored weights for cases: random blocks of every format with chosen scales, and their decoded values."""
+"""Stored weights for cases.
+
+Random blocks of every format with chosen scales, and their decoded values.
+"""
 
 from dataclasses import dataclass
 
@@ -6,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanes.corpora import Draw
+from oracles.formats import DECODERS
 from retrograd.formats import FORMATS
 
-# Byte offsets of the 16-bit scales and minima inside a block, from ggml's block structs. Everything else in a block
-# is integer codes, of which every bit pattern is legal.
+# Byte offsets of the 16-bit scales and minima inside a block, from ggml's block structs. Everything
+# else in a block is integer codes, of which every bit pattern is legal.
 _SCALES = {
     "q4_0": (0,),
     "q4_1": (0, 2),
@@ -60,18 +64,16 @@ def draw_weight(draw: Draw, storage: str, rows: int, columns: int) -> Weight:
     return Weight(stored, decode(storage, stored, rows, columns))
 
 
-def decode(storage: str, stored: NDArray[np.generic], rows: int, columns: int) -> NDArray[np.float64]:
-    """The elements of a stored weight in float64."""
-    if storage == "f32":
-        return stored.astype(np.float64)
-    if rows * columns == 0:
-        return np.zeros((rows, columns))
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
+def decode(
+    storage: str, stored: NDArray[np.generic], rows: int, columns: int
+) -> NDArray[np.float64]:
+    """The elements of a stored weight, by the oracle of its format.
 
-    kind = GGMLQuantizationType(FORMATS[storage].ggml_type)
-    data = stored.view(np.float16) if storage == "f16" else stored
-    return np.asarray(dequantize(data, kind), dtype=np.float64).reshape(rows, columns)
+    Rounded once to float32, then held in float64.
+    """
+    form = FORMATS[storage]
+    blocks = np.ascontiguousarray(stored).reshape(-1).view(np.uint8).reshape(-1, form.block_bytes)
+    return DECODERS[storage](blocks).reshape(rows, columns).astype(np.float32).astype(np.float64)
 
 
 def _half(values: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -41,9 +41,9 @@ class Row:
         return "".join(part.capitalize() for part in f"{self.op}_{self.direction}".split("_"))
 
 
-def read_rows(backend: str) -> list[Row]:
+def read_rows(backend: str, path: Path = ROWS) -> list[Row]:
     """All rows of one backend, in the order of the file."""
-    document = tomllib.loads(ROWS.read_text(encoding="utf-8"))
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
     return [
         Row(row["op"], row["direction"], dtype, row["backend"], tuple(row["faults"]))
         for row in document["row"]
@@ -76,6 +76,7 @@ def dispatch(rows: list[Row]) -> str:
     """The C++ text that joins row ids, argument layouts and kernels of every variant."""
     lines = ["// Written by native/generate.py from rows.toml; do not edit."]
     lines += [f'#include "retrograd/ops/{op}.h"' for op in dict.fromkeys(row.op for row in rows)]
+    lines.append('#include "digests.inc"')
     for variant in VARIANTS:
         lines.append(f"namespace retrograd {{ namespace {variant} {{")
         lines += [f"RetroStatus {row.symbol}(const void*, Stream&);" for row in rows]
@@ -86,7 +87,7 @@ def dispatch(rows: list[Row]) -> str:
         name = f"retrograd::{row.arguments}"
         lines.append(
             f'  {{"{row.id}", sizeof({name}), alignof({name}), retrograd::Layout<{name}>::n_fields, 0, '
-            f"retrograd::Layout<{name}>::fields}},"
+            f"retrograd::Layout<{name}>::fields, retrograd::digest::{row.symbol}}},"
         )
     lines.append("};")
     lines.append(f"static constexpr retrograd::Launch kKernels[][{len(VARIANTS)}] = {{")
@@ -103,6 +104,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def main() -> int:
+    """Writes the files; 1 when rows and kernel files disagree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("backend")
     parser.add_argument("--out", type=Path, required=True)

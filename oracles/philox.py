@@ -1,4 +1,7 @@
-"""Philox4x32-10 (Salmon et al., SC'11, "Parallel random numbers: as easy as 1, 2, 3"), in Python integers and numpy."""
+"""Philox4x32-10 (Salmon et al., SC'11, "Parallel random numbers.
+
+As easy as 1, 2, 3"), in Python integers and numpy.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,5 +53,10 @@ def words(elements: NDArray[np.int64], *, seed: int, purpose: int, step: int, te
     for i in range(10):
         k0, k1 = (np.uint64(((seed >> (32 * j)) + i * _STEPS[j]) & _MASK) for j in range(2))
         product0, product1 = a * np.uint64(_MULTIPLIERS[0]), c * np.uint64(_MULTIPLIERS[1])
-        a, b, c, d = (product1 >> shift) ^ b ^ k0, product1 & low, (product0 >> shift) ^ d ^ k1, product0 & low
+        a, b, c, d = (
+            (product1 >> shift) ^ b ^ k0,
+            product1 & low,
+            (product0 >> shift) ^ d ^ k1,
+            product0 & low,
+        )
     return np.choose(elements % 4, [a, b, c, d]).astype(np.uint32)

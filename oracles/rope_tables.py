@@ -1,8 +1,8 @@
 """Cosine and sine tables of rotary embeddings, in mpmath and in float64.
 
-Angle of pair i at position t: t f_i, with f_i = base^(-2 i / n_rot), changed by one of: linear position interpolation
-(arXiv:2306.15595), the frequency bands of Llama 3.1 (from its model card's published rule), or a tensor of frequency
-factors that divides f_i.
+Angle of pair i at position t: t f_i, with f_i = base^(-2 i / n_rot), changed by one of: linear
+position interpolation (arXiv:2306.15595), the frequency bands of Llama 3.1 (from its model card's
+published rule), or a tensor of frequency factors that divides f_i.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ from oracles.array import Array
 
 @dataclass(frozen=True)
 class Llama3:
-    """Scaling of Llama 3.1: long waves are slowed by ``factor``, short ones kept, those between blended."""
+    """Scaling of Llama 3.1.
+
+    Long waves are slowed by ``factor``, short ones kept, those between blended.
+    """
 
     factor: float
     low_frequency_factor: float
@@ -67,7 +70,8 @@ def exact_entry(
 def _llama3(f: mp.mpf, rule: Llama3) -> mp.mpf:
     wavelength = 2 * mp.pi / f
     longest, shortest = (
-        rule.original_context / mp.mpf(x) for x in (rule.low_frequency_factor, rule.high_frequency_factor)
+        rule.original_context / mp.mpf(x)
+        for x in (rule.low_frequency_factor, rule.high_frequency_factor)
     )
     if wavelength < shortest:
         return f

@@ -13,6 +13,7 @@ FOLDERS = (
     "native",
     "oracles",
     "lanes",
+    "matrix",
     "fixtures",
     "tests",
     "bench",

@@ -30,13 +30,13 @@ def chat(*turns: str) -> list[dict[str, object]]:
 def build(
     template: str, *, merges: tuple[str, ...] = (), control: tuple[str, ...] = CHATML
 ) -> Tokenizer:
+    metadata = byte_level(merges, control, pre="llama-bpe", template=template, add_bos_token=False)
     begin = 256 + len(merges)
-    more: dict[str, object] = {"bos_token_id": begin}
+    metadata["tokenizer.ggml.bos_token_id"] = begin
     if control is LLAMA3:
-        more |= {"eos_token_id": begin + 1, "eot_token_id": begin + 4}
-    return Tokenizer.from_metadata(
-        byte_level(merges, control, pre="llama-bpe", template=template, add_bos_token=False, **more)
-    )
+        metadata["tokenizer.ggml.eos_token_id"] = begin + 1
+        metadata["tokenizer.ggml.eot_token_id"] = begin + 4
+    return Tokenizer.from_metadata(metadata)
 
 
 def shown(tokenizer: Tokenizer, ids: list[int], labels: list[int]) -> str:
@@ -202,6 +202,7 @@ def test_awkward_answers_are_learnt_whole() -> None:
     ("template", "messages", "message"),
     [
         ("OPAQUE", chat("u:Hi", "a:Yes", "u:q"), r"message 1, which neither prefixes nor a stand"),
+        ("COUNTED", chat("u:Hi", "a:Yes"), r"message 1, which neither prefixes nor a stand"),
         ("ENDLESS", chat("u:Hi", "a:Yes"), "must end with an end-of-turn token.*got '.*Yes"),
         ("DEAF", chat("u:Hi"), "at least one assistant message.*got 1 messages without one"),
         ("DEAF", [], "messages must not be empty"),

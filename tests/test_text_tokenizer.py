@@ -154,6 +154,7 @@ def test_decoding_a_cut_character() -> None:
     cut = list("a👍".encode())[:-1]
     assert tokenizer.decode(cut) == "a\ufffd"
     assert tokenizer.decode([*cut, STOP, ord("b")]) == "a\ufffdb"
+    assert tokenizer.decode([0xC3, STOP, 0xA9]) == "\ufffd\ufffd"
     assert tokenizer.decode([ord("a"), STOP]) == "a"
     assert tokenizer.decode([ord("a"), STOP], skip_special=False) == "a<|im_end|>"
     with pytest.raises(DataError, match="between 0 and 270; got 271"):

@@ -88,5 +88,10 @@ OPAQUE = """\
 {{ '<|im_start|>' + messages[-1].content | length | string + '\\n' + message.content | upper }}\
 <|im_end|>{% endfor %}"""
 
+# Begins with the length of all contents, so that no part can be compared with the whole.
+COUNTED = """\
+{{ messages | map(attribute='content') | join | length }}
+{% for message in messages %}{{ message.role }}: {{ message.content }}<|im_end|>{% endfor %}"""
+
 # Never ends a turn.
 ENDLESS = "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}"

@@ -25,15 +25,19 @@ _SHAPES = (
     (129, 257, 4, 2, 16),
     (200, 300, 9, 3, 8),
 )
-_SIZES = [dict(zip(("T", "S", "heads", "kv_heads", "head_size"), shape, strict=True)) for shape in _SHAPES]
+_SIZES = [
+    dict(zip(("T", "S", "heads", "kv_heads", "head_size"), shape, strict=True)) for shape in _SHAPES
+]
 SIZES = {"forward": _SIZES, "backward": _SIZES}
 
 
 def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
-    """Causal ranges, packed documents with fully masked rows, windows; on the lattice, equal weights.
+    """Causal ranges, packed documents with fully masked rows, windows.
 
-    Zero queries give every visible key the same weight. Where a range holds a power of two of keys the output is
-    then a mean of whole numbers that float32 holds.
+    On the lattice, equal weights.
+
+    Zero queries give every visible key the same weight. Where a range holds a power of two of keys
+    the output is then a mean of whole numbers that float32 holds.
     """
     t, s = dims["T"], dims["S"]
     c, c_kv = dims["heads"] * dims["head_size"], dims["kv_heads"] * dims["head_size"]
@@ -43,16 +47,31 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
         q = np.zeros_like(q)
     begin, end = _ranges(draw, t, s)
     fields: dict[str, np.ndarray] = {"q": q, "k": k, "v": v, "key_begin": begin, "key_end": end}
-    settings = {n: dims[n] for n in ("heads", "kv_heads", "head_size")}
-    settings |= {"scale": single(dims["head_size"] ** -0.5)}
+    scale = single(dims["head_size"] ** -0.5)
+    counts = {n: dims[n] for n in ("heads", "kv_heads", "head_size")}
+    settings: dict[str, int | float] = {**counts, "scale": scale}
     shape = {"T": t, "S": s}
     if direction == "forward":
         outputs = {"o": f32(t, c), "L": f32(t, dims["heads"])}
         exact = frozenset({"o"} if lattice else ())
         return Case(name, draw.corpus, fields, outputs, shape, settings, exact=exact)
-    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in fields.items()}
-    saved = attention.forward(**wide, **settings)
-    inputs = {"d_o": d_o, **fields, "o": saved["o"].astype(np.float32), "L": saved["L"].astype(np.float32)}
+    saved = attention.forward(
+        q=q.astype(np.float64),
+        k=k.astype(np.float64),
+        v=v.astype(np.float64),
+        key_begin=begin,
+        key_end=end,
+        heads=dims["heads"],
+        kv_heads=dims["kv_heads"],
+        head_size=dims["head_size"],
+        scale=scale,
+    )
+    inputs = {
+        "d_o": d_o,
+        **fields,
+        "o": saved["o"].astype(np.float32),
+        "L": saved["L"].astype(np.float32),
+    }
     outputs = {"dq": f32(t, c), "dk": f32(s, c_kv), "dv": f32(s, c_kv)}
     return Case(name, draw.corpus, inputs, outputs, shape, settings)
 

@@ -6,7 +6,18 @@ from lanes.case import Case, f32
 from lanes.corpora import Draw
 
 LADDER = (-149, 100)
-_SHAPES = ((0, 2), (1, 1), (3, 5), (63, 7), (64, 8), (65, 9), (129, 33), (2, 1023), (3, 1025), (200, 17))
+_SHAPES = (
+    (0, 2),
+    (1, 1),
+    (3, 5),
+    (63, 7),
+    (64, 8),
+    (65, 9),
+    (129, 33),
+    (2, 1023),
+    (3, 1025),
+    (200, 17),
+)
 _SIZES = [{"T": t, "C": c} for t, c in _SHAPES]
 SIZES = {"forward": _SIZES, "backward_weight": _SIZES}
 

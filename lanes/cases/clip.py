@@ -22,4 +22,6 @@ def build(_direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, n
     else:
         sums = draw.rng.random(n) * 10.0 ** draw.rng.integers(-3, 3, n)
     outputs = {"norm": ((1,), "f64"), "scale": ((1,), "f32")}
-    return Case(name, draw.corpus, {"sums": sums}, outputs, dims, {"max_norm": _MAX_NORM[draw.corpus]})
+    return Case(
+        name, draw.corpus, {"sums": sums}, outputs, dims, {"max_norm": _MAX_NORM[draw.corpus]}
+    )

@@ -16,5 +16,10 @@ def build(_direction: str, storage: str, dims: Mapping[str, int], draw: Draw, na
     n = -(-dims["n"] // block) * block
     w = draw_weight(draw, storage, 1, n)
     return Case(
-        name, draw.corpus, {"w": w.stored.reshape(-1)}, {"y": f32(n)}, {"n": n}, decoded={"w": w.values.reshape(-1)}
+        name,
+        draw.corpus,
+        {"w": w.stored.reshape(-1)},
+        {"y": f32(n)},
+        {"n": n},
+        decoded={"w": w.values.reshape(-1)},
     )

@@ -16,7 +16,10 @@ _RATES = {"lattice": 0.5, "ladder": 0.0, "structured": 0.9, "gaussian": 0.1}
 
 
 def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
-    """Tokens in shuffled order with gaps and padding; large token numbers reach the upper counter word."""
+    """Tokens in shuffled order with gaps and padding.
+
+    Large token numbers reach the upper counter word.
+    """
     t, c = dims["T"], dims["C"]
     rate = _RATES[draw.corpus]
     tokens = draw.rng.permutation(t).astype(np.int32)
@@ -31,5 +34,9 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
         "threshold": int(rate * 2**32),
         "scale": single(1 / (1 - rate)),
     }
-    inputs: dict[str, np.ndarray] = {source: draw.array((t, c)), "token_index": tokens, "step": step}
+    inputs: dict[str, np.ndarray] = {
+        source: draw.array((t, c)),
+        "token_index": tokens,
+        "step": step,
+    }
     return Case(name, draw.corpus, inputs, {target: f32(t, c)}, dims, settings)

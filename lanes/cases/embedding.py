@@ -12,7 +12,15 @@ LADDER = (-149, 100)
 SIZES = {
     "forward": [
         {"T": t, "V": v, "C": c}
-        for t, v, c in ((0, 3, 2), (1, 1, 1), (5, 7, 63), (64, 13, 64), (65, 31, 65), (3, 5, 8193), (257, 17, 96))
+        for t, v, c in (
+            (0, 3, 2),
+            (1, 1, 1),
+            (5, 7, 63),
+            (64, 13, 64),
+            (65, 31, 65),
+            (3, 5, 8193),
+            (257, 17, 96),
+        )
     ],
     "backward_weight": [
         {"T": t, "V": v, "C": c}
@@ -31,7 +39,12 @@ def build(direction: str, storage: str, dims: Mapping[str, int], draw: Draw, nam
     if direction == "forward":
         w = draw_weight(draw, storage, v, c)
         return Case(
-            name, draw.corpus, {"ids": ids, "w": w.stored}, {"y": f32(t, c)}, whole, decoded={"w": w.values}
+            name,
+            draw.corpus,
+            {"ids": ids, "w": w.stored},
+            {"y": f32(t, c)},
+            whole,
+            decoded={"w": w.values},
         )
     inputs: dict[str, np.ndarray] = {"dy": draw.array((t, c)), "ids": ids, "c": draw.array((v, c))}
     return Case(name, draw.corpus, inputs, {"dw": f32(v, c)}, whole)

@@ -28,15 +28,19 @@ SIZES = {
             (1030, 7, 3),
         )
     ],
-    "backward": [{"T": t, "C": c} for t, c in ((0, 3), (1, 1), (5, 7), (65, 63), (3, 16385), (129, 128))],
+    "backward": [
+        {"T": t, "C": c} for t, c in ((0, 3), (1, 1), (5, 7), (65, 63), (3, 16385), (129, 128))
+    ],
 }
 
 
 def build(direction: str, storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
-    """Every third target is ignored; odd token counts also ask for the gradient; logits stay below about a hundred.
+    """Every third target is ignored; odd token counts also ask for the gradient.
 
-    A zero row of h gives every token the same probability; with a vocabulary of a power of two the gradient is then a
-    mean of whole numbers.
+    Logits stay below about a hundred.
+
+    A zero row of h gives every token the same probability; with a vocabulary of a power of two the
+    gradient is then a mean of whole numbers.
     """
     t, c = dims["T"], dims["C"]
     if direction == "backward":

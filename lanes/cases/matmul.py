@@ -9,30 +9,33 @@ from lanes.corpora import Draw
 from lanes.weights import block_elements, draw_weight
 
 LADDER = (-60, 40)
+# Tiles of 256 rows and 192 columns, slabs of 2^20 dequantized elements.
 _SHAPES = (
     (1, 1, 1),
     (2, 3, 5),
     (7, 11, 13),
     (0, 4, 3),
+    (65, 64, 63),
     (3, 4, 0),
     (64, 63, 65),
-    (65, 64, 63),
     (63, 65, 127),
     (31, 129, 257),
-    (129, 97, 33),
     (1, 257, 300),
-    (3, 1025, 1024),  # two slabs of dequantized rows
-    (257, 513, 31),
+    (3, 1025, 1024),  # two slabs
+    (129, 193, 40),
+    (255, 192, 17),
+    (257, 385, 31),
 )
+_ALPHA = {"lattice": 2.0, "ladder": 1.0, "structured": 0.3, "gaussian": -1.7}
 _SIZES = [{"T": t, "N": n, "K": k} for t, n, k in _SHAPES]
 SIZES = {"forward": _SIZES, "backward": _SIZES, "backward_weight": _SIZES}
 
 
 def build(direction: str, storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
-    """Odd token counts come with an addend; scale 1 on half of the cases, else one that rounds."""
+    """Odd token counts come with an addend; the scale is a power of two on the lattice."""
     t, n, block = dims["T"], dims["N"], block_elements(storage)
     k = -(-dims["K"] // block) * block
-    alpha = single(1.0 if n % 2 or draw.corpus == "lattice" else 0.3)
+    alpha = single(_ALPHA[draw.corpus])
     whole = {"T": t, "N": n, "K": k}
     shapes = {"x": (t, k), "dy": (t, n), "y": (t, n), "dx": (t, k), "dw": (n, k)}
     sources = {"forward": ("x",), "backward": ("dy",), "backward_weight": ("dy", "x")}[direction]

@@ -1,7 +1,9 @@
-"""Inputs that broke other programs, each with the right answer. The letters are those of the project's list.
+"""Inputs that broke other programs, each with the right answer.
 
-K4 fully masked query, K6 head mapping of grouped queries, K7 activations beyond half precision, K9 subnormals,
-K10 empty tensors; and the special values of the elementary functions.
+The letters are those of the project's list.
+
+K4 fully masked query, K6 head mapping of grouped queries, K7 activations beyond half precision, K9
+subnormals, K10 empty tensors; and the special values of the elementary functions.
 """
 
 from collections.abc import Callable
@@ -34,7 +36,10 @@ def _masked(_storage: str) -> list[Case]:
 
 def _masked_backward(_storage: str) -> list[Case]:
     inputs, settings = _two_queries()
-    o, log_sum = np.array([[0, 0], [4.5, 5.5]], dtype=np.float32), _line([-np.inf, np.log(2.0)]).reshape(2, 1)
+    o, log_sum = (
+        np.array([[0, 0], [4.5, 5.5]], dtype=np.float32),
+        _line([-np.inf, np.log(2.0)]).reshape(2, 1),
+    )
     fields = {"d_o": np.ones((2, 2), dtype=np.float32), **inputs, "o": o, "L": log_sum}
     outputs = {"dq": f32(2, 2), "dk": f32(2, 2), "dv": f32(2, 2)}
     masked = Case("K4-masked-row", "regression", fields, outputs, {"T": 2, "S": 2}, settings)
@@ -68,16 +73,23 @@ def _grouped() -> Case:
     }
     settings = {"heads": 6, "kv_heads": 2, "head_size": 1, "scale": 1.0}
     outputs = {"dq": f32(1, 6), "dk": f32(1, 2), "dv": f32(1, 2)}
-    # One key has weight exp(s - L) = 1 exactly, so that the sum over a group is a sum of whole numbers.
+    # One key has weight exp(s - L) = 1 exactly, so that the sum over a group is a sum of whole
+    # numbers.
     exact = frozenset({"dq", "dk", "dv"})
-    return Case("K6-group-order", "regression", inputs, outputs, {"T": 1, "S": 1}, settings, exact=exact)
+    return Case(
+        "K6-group-order", "regression", inputs, outputs, {"T": 1, "S": 1}, settings, exact=exact
+    )
 
 
 def _large_activation(storage: str) -> list[Case]:
     """K7: one feature of 70,000, weight 1, in 63 and in 64 tokens."""
     if storage not in {"f32", "f16", "bf16"}:
         return []
-    one = {"f32": _line([1.0]), "f16": np.array([1], np.float16).view(np.uint8), "bf16": np.array([0x3F80], np.uint16).view(np.uint8)}
+    one = {
+        "f32": _line([1.0]),
+        "f16": np.array([1], np.float16).view(np.uint8),
+        "bf16": np.array([0x3F80], np.uint16).view(np.uint8),
+    }
     assert block_elements(storage) == 1
     return [
         Case(
@@ -114,16 +126,34 @@ def _subnormal_sum(_storage: str) -> list[Case]:
     """K9, and the classes an addition must keep."""
     tiny = np.full(4, 1, dtype=np.int32).view(np.float32)
     a = np.concatenate([tiny, _line([-0.0, 0.0, np.inf, np.inf, 3e38, np.nan])])
-    b = np.concatenate([np.zeros(4, dtype=np.float32), _line([-0.0, -0.0, 1.0, -np.inf, 3e38, 1.0])])
+    b = np.concatenate(
+        [np.zeros(4, dtype=np.float32), _line([-0.0, -0.0, 1.0, -np.inf, 3e38, 1.0])]
+    )
     y = np.concatenate([tiny, _line([-0.0, 0.0, np.inf, np.nan, np.inf, np.nan])])
-    return [Case("K9-classes", "regression", {"a": a, "b": b}, {"y": f32(10)}, {"n": 10}, expected={"y": y})]
+    return [
+        Case(
+            "K9-classes",
+            "regression",
+            {"a": a, "b": b},
+            {"y": f32(10)},
+            {"n": 10},
+            expected={"y": y},
+        )
+    ]
 
 
 def _empty_sum(_storage: str) -> list[Case]:
     """K10: the sum over no rows of two columns."""
     inputs = {"dy": np.zeros((0, 2), dtype=np.float32)}
     return [
-        Case("K10-empty-sum", "regression", inputs, {"db": f32(2)}, {"T": 0, "C": 2}, expected={"db": _line([0, 0])})
+        Case(
+            "K10-empty-sum",
+            "regression",
+            inputs,
+            {"db": f32(2)},
+            {"T": 0, "C": 2},
+            expected={"db": _line([0, 0])},
+        )
     ]
 
 
@@ -142,17 +172,26 @@ def _empty_swiglu(_storage: str) -> list[Case]:
 def _exp_values(_storage: str) -> list[Case]:
     x = _line([-np.inf, np.inf, np.nan, 0.0, -0.0, 1e-45, 89.0, -104.0])
     y = _line([0.0, np.inf, np.nan, 1.0, 1.0, 1.0, np.inf, 0.0])
-    return [Case("special-values", "regression", {"x": x}, {"y": f32(8)}, {"n": 8}, expected={"y": y})]
+    return [
+        Case("special-values", "regression", {"x": x}, {"y": f32(8)}, {"n": 8}, expected={"y": y})
+    ]
 
 
 def _log_values(_storage: str) -> list[Case]:
     x = _line([0.0, -0.0, 1.0, np.inf, -1.0, -np.inf, np.nan, -1e-45])
     y = _line([-np.inf, -np.inf, 0.0, np.inf, np.nan, np.nan, np.nan, np.nan])
-    return [Case("special-values", "regression", {"x": x}, {"y": f32(8)}, {"n": 8}, expected={"y": y})]
+    return [
+        Case("special-values", "regression", {"x": x}, {"y": f32(8)}, {"n": 8}, expected={"y": y})
+    ]
 
 
 def _fill_values(_storage: str) -> list[Case]:
-    values = {"nan": _NAN, "infinity": _INF, "negative-zero": np.float32(-0.0), "K9-subnormal": np.float32(1e-45)}
+    values = {
+        "nan": _NAN,
+        "infinity": _INF,
+        "negative-zero": np.float32(-0.0),
+        "K9-subnormal": np.float32(1e-45),
+    }
     return [
         Case(
             name,

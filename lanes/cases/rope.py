@@ -20,14 +20,18 @@ _SHAPES = (
     (31, 9, 64, 64, 0),
 )
 _SIZES = [
-    {"T": t, "heads": h, "head_size": d, "n_rot": rot, "neox": neox} for t, h, d, rot, neox in _SHAPES
+    {"T": t, "heads": h, "head_size": d, "n_rot": rot, "neox": neox}
+    for t, h, d, rot, neox in _SHAPES
 ]
 SIZES = {"forward": _SIZES, "backward": _SIZES}
 _POSITIONS = 40
 
 
 def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
-    """Positions restart and repeat; on the lattice the tables are whole numbers, for the map is linear in them."""
+    """Positions restart and repeat.
+
+    On the lattice the tables are whole numbers, for the map is linear in them.
+    """
     t, c, half = dims["T"], dims["heads"] * dims["head_size"], dims["n_rot"] // 2
     if draw.corpus == "lattice":
         cos, sin = draw.array((_POSITIONS, half)), draw.array((_POSITIONS, half))
@@ -42,4 +46,6 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
         "sin": sin,
     }
     settings = {n: dims[n] for n in ("head_size", "n_rot", "neox")}
-    return Case(name, draw.corpus, inputs, {target: f32(t, c)}, {"T": t, "C": c, "P": _POSITIONS}, settings)
+    return Case(
+        name, draw.corpus, inputs, {target: f32(t, c)}, {"T": t, "C": c, "P": _POSITIONS}, settings
+    )

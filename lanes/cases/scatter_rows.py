@@ -11,7 +11,15 @@ LADDER = (-149, 127)
 SIZES = {
     "forward": [
         {"T": t, "N": n, "C": c}
-        for t, n, c in ((0, 3, 2), (1, 1, 1), (3, 7, 5), (7, 7, 31), (64, 65, 9), (5, 6, 8193), (33, 40, 500))
+        for t, n, c in (
+            (0, 3, 2),
+            (1, 1, 1),
+            (3, 7, 5),
+            (7, 7, 31),
+            (64, 65, 9),
+            (5, 6, 8193),
+            (33, 40, 500),
+        )
     ]
 }
 
@@ -22,4 +30,6 @@ def build(_direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, n
     rows = draw.rng.permutation(n)[:t].astype(np.int32)
     rows[2::6], rows[5::6] = -1, n
     inputs = {"x": draw.array((t, c)), "rows": rows}
-    return Case(name, draw.corpus, inputs, {"y": f32(n, c)}, dims, initial={"y": draw.array((n, c))})
+    return Case(
+        name, draw.corpus, inputs, {"y": f32(n, c)}, dims, initial={"y": draw.array((n, c))}
+    )

@@ -8,7 +8,9 @@ from lanes.case import Case, f32
 from lanes.corpora import Draw
 
 LADDER = (-60, 40)
-SIZES = {"step": [{"n": n, "kind": kind} for n in (0, 1, 9, 97, 16384, 16385) for kind in (0, 1, 2)]}
+SIZES = {
+    "step": [{"n": n, "kind": kind} for n in (0, 1, 9, 97, 16384, 16385) for kind in (0, 1, 2)]
+}
 
 
 def build(_direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, name: str) -> Case:
@@ -22,5 +24,11 @@ def build(_direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, n
     }
     old = {"x": draw.array((n,))} | ({"buf": draw.array((n,))} if kind else {})
     return Case(
-        name, draw.corpus, inputs, {f: f32(n) for f in old}, {"n": n}, {"nesterov": int(kind == 2)}, initial=old
+        name,
+        draw.corpus,
+        inputs,
+        {f: f32(n) for f in old},
+        {"n": n},
+        {"nesterov": int(kind == 2)},
+        initial=old,
     )

@@ -33,7 +33,9 @@ def draw_factors(model: Path, *, rank: int, seed: int) -> dict[str, npt.NDArray[
             n_in, n_out = (int(n) for n in tensor.shape)
             a = draw.uniform(-1, 1, (rank, n_in)) / np.sqrt(n_in)
             factors[f"{tensor.name}.lora_a"] = a.astype(np.float32)
-            factors[f"{tensor.name}.lora_b"] = draw.normal(0, 0.02, (n_out, rank)).astype(np.float32)
+            factors[f"{tensor.name}.lora_b"] = draw.normal(0, 0.02, (n_out, rank)).astype(
+                np.float32
+            )
     return factors
 
 

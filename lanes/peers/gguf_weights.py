@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 MODULES = {
     "attn_q": "self_attn.q_proj",
@@ -78,13 +82,13 @@ def n_heads_of(name: str, shape: Shape) -> int | None:
     return None
 
 
-def to_peer_rows(rows: np.ndarray, n_heads: int) -> np.ndarray:
+def to_peer_rows(rows: Array, n_heads: int) -> Array:
     """Rows in the order (head, pair, half) of the file to (head, half, pair); any trailing axes."""
     pairs = rows.shape[0] // n_heads // 2
     return rows.reshape(n_heads, pairs, 2, -1).swapaxes(1, 2).reshape(rows.shape)
 
 
-def to_file_rows(rows: np.ndarray, n_heads: int) -> np.ndarray:
+def to_file_rows(rows: Array, n_heads: int) -> Array:
     """The inverse of ``to_peer_rows``."""
     pairs = rows.shape[0] // n_heads // 2
     return rows.reshape(n_heads, 2, pairs, -1).swapaxes(1, 2).reshape(rows.shape)
@@ -99,7 +103,7 @@ def linear_names(shape: Shape) -> dict[str, str]:
     }
 
 
-def state_dict(path: Path) -> tuple[Shape, dict[str, np.ndarray]]:
+def state_dict(path: Path) -> tuple[Shape, dict[str, Array]]:
     """The file's dequantized float32 weights under transformers' names, rows in its order."""
     reader = gguf.GGUFReader(path)
     shape = read_shape(reader)
@@ -113,7 +117,7 @@ def state_dict(path: Path) -> tuple[Shape, dict[str, np.ndarray]]:
             f"blk.{layer}.{ours}.weight": f"model.layers.{layer}.{theirs}.weight"
             for ours, theirs in NORMS.items()
         }
-    weights: dict[str, np.ndarray] = {}
+    weights: dict[str, Array] = {}
     for tensor in reader.tensors:
         if tensor.name not in names:
             message = f"no transformers name is known for the tensor {tensor.name}"

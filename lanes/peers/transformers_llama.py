@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ from lanes.peers.gguf_weights import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 IGNORE = -100
 
@@ -66,11 +70,26 @@ class Peer:
     model: nn.Module
     shape: Shape
 
-    def logits(self, token_ids: np.ndarray) -> np.ndarray:
+    def logits(self, token_ids: Array) -> Array:
         """Logits (B, T, V) of token ids (B, T)."""
         with torch.no_grad():
             out = self.model(input_ids=torch.from_numpy(np.asarray(token_ids, np.int64)))
         return out.logits.numpy()
+
+    def base_logits(self, token_ids: Array) -> Array:
+        """The same with the adapter switched off."""
+        with self.model.disable_adapter():
+            return self.logits(token_ids)
+
+
+def load_float64(path: Path) -> Peer:
+    """The file's model in float64 throughout."""
+    return load_base(path, torch.float64)
+
+
+def load_float32(path: Path) -> Peer:
+    """The file's model in float32."""
+    return load_base(path, torch.float32)
 
 
 def load_base(path: Path, dtype: torch.dtype) -> Peer:
@@ -131,7 +150,7 @@ def _factor(peer: Peer, module: str, which: str) -> torch.Tensor:
     return getattr(layer, which)["default"].weight
 
 
-def set_factors(peer: Peer, factors: Mapping[str, np.ndarray]) -> None:
+def set_factors(peer: Peer, factors: Mapping[str, Array]) -> None:
     """Copies LoRA factors with GGUF names and the file's row order into the PEFT model."""
     for name, module in linear_names(peer.shape).items():
         n_heads = n_heads_of(name, peer.shape)
@@ -152,14 +171,14 @@ def next_token_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def loss_and_gradients(
-    peer: Peer, token_ids: np.ndarray, labels: np.ndarray
-) -> tuple[float, dict[str, np.ndarray]]:
+    peer: Peer, token_ids: Array, labels: Array
+) -> tuple[float, dict[str, Array]]:
     """Loss and the gradient of every factor, under GGUF names and in the file's row order."""
     peer.model.zero_grad(set_to_none=True)
     out = peer.model(input_ids=torch.from_numpy(np.asarray(token_ids, np.int64)))
     loss = next_token_loss(out.logits, torch.from_numpy(np.asarray(labels, np.int64)))
     loss.backward()
-    gradients: dict[str, np.ndarray] = {}
+    gradients: dict[str, Array] = {}
     for name, module in linear_names(peer.shape).items():
         n_heads = n_heads_of(name, peer.shape)
         a, b = (_factor(peer, module, which).grad.numpy() for which in ("lora_A", "lora_B"))

@@ -58,6 +58,12 @@ class Library {
     return rows;
   }
 
+  py::dict digests() const {
+    py::dict out;
+    for (uint32_t i = 0; i < api_->n_rows; ++i) out[api_->rows[i].id] = api_->rows[i].digest;
+    return out;
+  }
+
  private:
   const RetroBackend* api_;
 };
@@ -87,6 +93,9 @@ class Stream {
     out["blas"] = probe.blas;
     out["threads"] = probe.threads;
     out["has_faults"] = probe.has_faults != 0;
+    out["compiler"] = probe.compiler;
+    out["compiler_version"] = probe.compiler_version;
+    out["flags"] = probe.flags;
     return out;
   }
 
@@ -204,7 +213,8 @@ PYBIND11_MODULE(_native, m) {
   py::class_<Library, std::shared_ptr<Library>>(m, "Library")
       .def(py::init<const std::string&>(), py::arg("path"))
       .def_property_readonly("name", [](const Library& self) { return self.api().name; })
-      .def("rows", &Library::rows);
+      .def("rows", &Library::rows)
+      .def("digests", &Library::digests);
   py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream")
       .def(py::init<std::shared_ptr<Library>, int, std::optional<std::string>, std::optional<std::string>>(), py::arg("library"),
            py::kw_only(), py::arg("threads"), py::arg("isa") = py::none(), py::arg("blas") = py::none())

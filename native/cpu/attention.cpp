@@ -1,9 +1,14 @@
-// attention forward.   o[t,h] = sum_j P_tj v[j,g], P_tj = exp(scale q[t,h].k[j,g] - L[t,h]), keys in
+// attention forward.   o[t,h] = sum_j P_tj v[j,g],
+// P_tj = exp(scale q[t,h].k[j,g] - L[t,h]), keys in
 //                      [key_begin[t], key_end[t]); an empty range gives o = 0, L = -inf.
-// attention backward.  D = do.o; dP = do.v; dS = scale P (dP - D); dq = dS k; dk = dS^T q; dv = P^T do.
-// q, o, do, dq: (T, heads head_size).  k, v, dk, dv: (S, kv_heads head_size).  L: (T, heads), saved for backward.
-// Accumulation: f32. Forward streams tiles of 64 queries x 128 keys, starting at the tile's first allowed key.
-// Backward: one task a head over all its tiles in order; dk and dv of a group's heads are then added in head order.
+// attention backward.  D = do.o; dP = do.v; dS = scale P (dP - D);
+// dq = dS k; dk = dS^T q; dv = P^T do.
+// q, o, do, dq: (T, heads head_size).  k, v, dk, dv: (S, kv_heads head_size).
+//  L: (T, heads), saved for backward.
+// Accumulation: f32. Forward streams tiles of 64 queries x 128 keys,
+// starting at the tile's first allowed key.
+// Backward: one task a head over all its tiles in order;
+// dk and dv of a group's heads are then added in head order.
 // Contract: bounded.
 #include "retrograd/ops/attention.h"
 
@@ -20,7 +25,8 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-static KeyRange tile_range(const int32_t* key_begin, const int32_t* key_end, int64_t first, int64_t last, int64_t S) {
+static KeyRange tile_range(const int32_t* key_begin, const int32_t* key_end, int64_t first,
+                           int64_t last, int64_t S) {
   KeyRange range = {S, 0};
   for (int64_t t = first; t < last; ++t) {
     if (key_begin[t] >= key_end[t]) continue;
@@ -37,7 +43,8 @@ static bool ranges_inside(const int32_t* key_begin, const int32_t* key_end, int6
 }
 
 // The part of a key tile [j, j + n) that query t sees, relative to j.
-static KeyRange visible(const int32_t* key_begin, const int32_t* key_end, int64_t t, int64_t j, int64_t n) {
+static KeyRange visible(const int32_t* key_begin, const int32_t* key_end, int64_t t, int64_t j,
+                        int64_t n) {
   const int64_t begin = key_begin[t] > j ? key_begin[t] - j : 0;
   const int64_t end = key_end[t] < j + n ? key_end[t] - j : n;
   return begin < end ? KeyRange{begin, end} : KeyRange{0, 0};
@@ -48,7 +55,8 @@ static void clear_outside(float* row, int64_t n, KeyRange seen) {
   for (int64_t i = seen.end; i < n; ++i) row[i] = 0.0f;
 }
 
-static void forward_tile(const AttentionForward& a, const Stream& stream, int64_t first, int head, float* weights) {
+static void forward_tile(const AttentionForward& a, const Stream& stream, int64_t first, int head,
+                         float* weights) {
   const int64_t size = a.head_size, stride = a.heads * size, kv_stride = a.kv_heads * size;
   const int64_t last = first + kQueries < a.T ? first + kQueries : a.T, rows = last - first;
   const int64_t group = head / (a.heads / a.kv_heads);
@@ -67,7 +75,8 @@ static void forward_tile(const AttentionForward& a, const Stream& stream, int64_
       float* row = weights + r * kKeys;
       KeyRange seen = visible(a.key_begin, a.key_end, first + r, j, n);
       if (stream.fault("future_key") && seen.end > 0 && seen.end < n) seen.end += 1;
-      const float factor = seen.end > 0 ? running[r].absorb(row + seen.begin, seen.end - seen.begin) : 1.0f;
+      const float factor =
+          seen.end > 0 ? running[r].absorb(row + seen.begin, seen.end - seen.begin) : 1.0f;
       clear_outside(row, n, seen);
       if (factor != 1.0f && !stream.fault("keep_old_sum")) scale_row(o + r * stride, size, factor);
     }
@@ -76,7 +85,8 @@ static void forward_tile(const AttentionForward& a, const Stream& stream, int64_
   for (int64_t r = 0; r < rows; ++r) {
     const bool empty = a.key_begin[first + r] >= a.key_end[first + r];
     if (!empty) scale_row(o + r * stride, size, 1.0f / running[r].sum);
-    a.L[(first + r) * a.heads + head] = empty ? kNegativeInfinity : running[r].maximum + log_f32(running[r].sum);
+    a.L[(first + r) * a.heads + head] =
+        empty ? kNegativeInfinity : running[r].maximum + log_f32(running[r].sum);
   }
 }
 
@@ -85,13 +95,16 @@ static bool heads_fit(int32_t heads, int32_t kv_heads, int32_t head_size) {
 }
 
 RETRO_KERNEL(attention_forward_f32_cpu, AttentionForward) {
-  if (!heads_fit(a.heads, a.kv_heads, a.head_size)) return invalid("kv_heads divides heads; all sizes are positive");
-  if (!ranges_inside(a.key_begin, a.key_end, a.T, a.S)) return invalid("key ranges lie inside the keys");
+  if (!heads_fit(a.heads, a.kv_heads, a.head_size))
+    return invalid("kv_heads divides heads; all sizes are positive");
+  if (!ranges_inside(a.key_begin, a.key_end, a.T, a.S))
+    return invalid("key ranges lie inside the keys");
   const int64_t tiles = tile_count(a.T, kQueries);
   stream.parallel(tiles * a.heads, [&](int64_t task, int worker) {
-    // Later tiles see more keys when attention is causal: start with them, so that workers end together.
-    forward_tile(a, stream, (tiles - 1 - task / a.heads) * kQueries, static_cast<int>(task % a.heads),
-                 a.scratch + worker * kQueries * kKeys);
+    // Later tiles see more keys when attention is causal: start with them,
+    // so that workers end together.
+    forward_tile(a, stream, (tiles - 1 - task / a.heads) * kQueries,
+                 static_cast<int>(task % a.heads), a.scratch + worker * kQueries * kKeys);
   });
   return ok();
 }
@@ -102,8 +115,8 @@ struct HeadGradients {
   float* dv;
 };
 
-static void backward_tile(const AttentionBackward& a, const Stream& stream, int64_t first, int head, HeadGradients out,
-                          float* p, float* ds) {
+static void backward_tile(const AttentionBackward& a, const Stream& stream, int64_t first, int head,
+                          HeadGradients out, float* p, float* ds) {
   const int64_t size = a.head_size, stride = a.heads * size, kv_stride = a.kv_heads * size;
   const int64_t last = first + kQueries < a.T ? first + kQueries : a.T, rows = last - first;
   const int64_t group = head / (a.heads / a.kv_heads);
@@ -112,7 +125,8 @@ static void backward_tile(const AttentionBackward& a, const Stream& stream, int6
   for (int64_t r = 0; r < rows; ++r) {
     const float *d_o = a.d_o + at + r * stride, *o = a.o + at + r * stride;
     float* dq = a.dq + at + r * stride;
-    dot[r] = stream.fault("drop_dot") ? 0.0f : row_sum(size, [&](int64_t i) { return d_o[i] * o[i]; });
+    dot[r] =
+        stream.fault("drop_dot") ? 0.0f : row_sum(size, [&](int64_t i) { return d_o[i] * o[i]; });
     for (int64_t i = 0; i < size; ++i) dq[i] = 0.0f;
   }
   const KeyRange range = tile_range(a.key_begin, a.key_end, first, last, a.S);
@@ -127,19 +141,25 @@ static void backward_tile(const AttentionBackward& a, const Stream& stream, int6
       const KeyRange seen = visible(a.key_begin, a.key_end, first + r, j, n);
       const float l = a.L[(first + r) * a.heads + head], d = dot[r], scale = a.scale;
       for (int64_t i = seen.begin; i < seen.end; ++i) p_row[i] = exp_f32(p_row[i] - l);
-      for (int64_t i = seen.begin; i < seen.end; ++i) ds_row[i] = scale * (p_row[i] * (ds_row[i] - d));
+      for (int64_t i = seen.begin; i < seen.end; ++i)
+        ds_row[i] = scale * (p_row[i] * (ds_row[i] - d));
       clear_outside(p_row, n, seen);
       clear_outside(ds_row, n, seen);
     }
-    sgemm(stream.blas, {ds, kKeys, Transpose::no}, {k, kv_stride, Transpose::no}, rows, size, n, 1.0f, 1.0f, a.dq + at, stride);
-    sgemm(stream.blas, {ds, kKeys, Transpose::yes}, q, n, size, rows, 1.0f, 1.0f, out.dk + j * size, size);
-    sgemm(stream.blas, {p, kKeys, Transpose::yes}, d_o, n, size, rows, 1.0f, 1.0f, out.dv + j * size, size);
+    sgemm(stream.blas, {ds, kKeys, Transpose::no}, {k, kv_stride, Transpose::no}, rows, size, n,
+          1.0f, 1.0f, a.dq + at, stride);
+    sgemm(stream.blas, {ds, kKeys, Transpose::yes}, q, n, size, rows, 1.0f, 1.0f, out.dk + j * size,
+          size);
+    sgemm(stream.blas, {p, kKeys, Transpose::yes}, d_o, n, size, rows, 1.0f, 1.0f,
+          out.dv + j * size, size);
   }
 }
 
 RETRO_KERNEL(attention_backward_f32_cpu, AttentionBackward) {
-  if (!heads_fit(a.heads, a.kv_heads, a.head_size)) return invalid("kv_heads divides heads; all sizes are positive");
-  if (!ranges_inside(a.key_begin, a.key_end, a.T, a.S)) return invalid("key ranges lie inside the keys");
+  if (!heads_fit(a.heads, a.kv_heads, a.head_size))
+    return invalid("kv_heads divides heads; all sizes are positive");
+  if (!ranges_inside(a.key_begin, a.key_end, a.T, a.S))
+    return invalid("key ranges lie inside the keys");
   const int64_t size = a.head_size, plane = a.S * size;
   float* partial = a.scratch;
   float* tiles = a.scratch + 2 * plane * a.heads;
@@ -159,7 +179,8 @@ RETRO_KERNEL(attention_backward_f32_cpu, AttentionBackward) {
         const int64_t head = faulty ? h * a.kv_heads + g : g * width + h;
         const float* from = partial + 2 * head * plane + s * size;
         for (int64_t i = 0; i < size; ++i) dk[i] = h == 0 ? from[i] : dk[i] + from[i];
-        for (int64_t i = 0; i < size; ++i) dv[i] = h == 0 ? from[plane + i] : dv[i] + from[plane + i];
+        for (int64_t i = 0; i < size; ++i)
+          dv[i] = h == 0 ? from[plane + i] : dv[i] + from[plane + i];
       }
     }
   });

@@ -1,10 +1,10 @@
 // The CPU backend: instruction-set dispatch, BLAS loading, and the C ABI over the kernels that rows.toml declares.
 #include <dlfcn.h>
+#include <sys/mman.h>
 
-#include <cerrno>
-#include <cstdlib>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "pool.h"
 #include "stream.h"
@@ -41,8 +41,21 @@ struct CpuStream {
   const Isa* isa = nullptr;
   std::string blas_name = "none";
   std::string fault_row, fault_name;
+  std::unordered_map<void*, size_t> blocks;  // what was allocated and not released
   RetroCounters counters = {};
 };
+
+#define RETRO_DIGITS(number) #number
+#define RETRO_VERSION(major, minor, patch) RETRO_DIGITS(major) "." RETRO_DIGITS(minor) "." RETRO_DIGITS(patch)
+#if defined(__clang__)
+constexpr const char* kCompiler = "clang";
+constexpr const char* kCompilerVersion = RETRO_VERSION(__clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+constexpr const char* kCompiler = "gcc";
+constexpr const char* kCompilerVersion = RETRO_VERSION(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+
+constexpr size_t kHugeBytes = size_t{4} << 20;
 
 CpuStream* of(RetroStream* stream) { return reinterpret_cast<CpuStream*>(stream); }
 
@@ -84,7 +97,10 @@ RetroStatus open_stream(const RetroOptions* options, RetroStream** out) {
   return ok();
 }
 
-void close_stream(RetroStream* stream) { delete of(stream); }
+void close_stream(RetroStream* stream) {
+  for (const auto& [block, n_bytes] : of(stream)->blocks) munmap(block, n_bytes);
+  delete of(stream);
+}
 
 RetroStatus probe(RetroStream* stream, RetroProbe* out) {
   CpuStream& cpu = *of(stream);
@@ -93,25 +109,35 @@ RetroStatus probe(RetroStream* stream, RetroProbe* out) {
 #else
   const int32_t has_faults = 0;
 #endif
-  *out = {"cpu", cpu.isa->name, cpu.blas_name.c_str(), cpu.stream.threads, has_faults};
+  *out = {"cpu", cpu.isa->name, cpu.blas_name.c_str(), cpu.stream.threads, has_faults,
+          kCompiler, kCompilerVersion, kFlags};
   return ok();
 }
 
+// Pages straight from the kernel: zeroed, untouched ones cost nothing, and releasing gives them back at once.
 RetroStatus allocate(RetroStream* stream, size_t n_bytes, void** memory) {
-  // Whole pages from the kernel: zeroed, and a page costs nothing until it is touched.
   *memory = nullptr;
-  const size_t size = (n_bytes + 63) / 64 * 64;
-  if (size == 0) return ok();
-  void* block = nullptr;
-  if (posix_memalign(&block, 64, size) != 0) return {RETRO_EXHAUSTED, "the host is out of memory"};
-  std::memset(block, 0, size);
-  of(stream)->counters.allocations += 1;
-  of(stream)->counters.allocated_bytes += size;
+  if (n_bytes == 0) return ok();
+  void* block = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return {RETRO_EXHAUSTED, "the host is out of memory"};
+#ifdef MADV_HUGEPAGE
+  // Advice only: a refusal changes speed, not results.
+  if (n_bytes >= kHugeBytes) madvise(block, n_bytes, MADV_HUGEPAGE);
+#endif
+  CpuStream& cpu = *of(stream);
+  cpu.blocks[block] = n_bytes;
+  cpu.counters.allocations += 1;
+  cpu.counters.allocated_bytes += n_bytes;
   *memory = block;
   return ok();
 }
 
-void release(RetroStream*, void* memory) { std::free(memory); }
+void release(RetroStream* stream, void* memory) {
+  const auto block = of(stream)->blocks.find(memory);
+  if (block == of(stream)->blocks.end()) return;
+  munmap(block->first, block->second);
+  of(stream)->blocks.erase(block);
+}
 
 RetroStatus copy(RetroStream*, void* to, const void* from, size_t n_bytes, int32_t) {
   std::memcpy(to, from, n_bytes);

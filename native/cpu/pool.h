@@ -1,8 +1,11 @@
 // A worker pool with one caller: the thread that launches is worker 0.
 //
-// Indices are handed out by an atomic counter, so workers balance themselves; results do not depend on who takes
-// what (see stream.h). Workers spin for a few microseconds before they sleep, since launches follow each other
-// closely inside a step.
+// Indices are handed out one by one, so workers balance themselves;
+// results do not depend on who takes what (see
+// stream.h). The caller waits for indices, not for threads: a helper
+// that the operating system does not run holds
+// nothing up. Helpers spin for a few microseconds before they sleep,
+// since launches follow each other closely.
 #pragma once
 
 #include <atomic>
@@ -22,21 +25,31 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  // Runs body(context, i, worker) for each i < n, n < 2^32, and returns when all are done.
   void run(int64_t n, Body body, void* context);
 
  private:
+  // A launch. Fields are atomic because a late helper may read them
+  // while a later launch reuses the place; it then
+  // fails to claim an index and drops what it read.
+  struct Job {
+    std::atomic<Body> body{nullptr};
+    std::atomic<void*> context{nullptr};
+    std::atomic<uint32_t> n{0};
+  };
+  static constexpr uint32_t kJobs = 8;
+
   void work(int worker);
-  void drain(int worker);
+  bool take(int worker);  // claims and runs one index; false when none is left
+  bool idle() const;
 
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::atomic<uint64_t> epoch_{0};    // launches started
-  std::atomic<int> running_{0};       // helpers still inside the current launch
-  std::atomic<int64_t> next_{0};
-  int64_t n_ = 0;
-  Body body_ = nullptr;
-  void* context_ = nullptr;
+  std::atomic<int> sleepers_{0};
+  Job jobs_[kJobs];
+  std::atomic<uint64_t> next_{0};  // launch number in the high half, next index in the low half
+  std::atomic<uint32_t> done_{0};  // indices of the current launch that have been run
   std::atomic<bool> stop_{false};
 };
 

@@ -21,7 +21,8 @@ RETRO_KERNEL(rms_norm_forward_f32_cpu, RmsNormForward) {
     const int64_t end = tile * kRows + kRows < a.T ? tile * kRows + kRows : a.T;
     for (int64_t t = tile * kRows; t < end; ++t) {
       const float* x = a.x + t * a.C;
-      const float mean_square = row_sum(a.C, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<float>(a.C);
+      const float mean_square =
+          row_sum(a.C, [&](int64_t c) { return x[c] * x[c]; }) / static_cast<float>(a.C);
       const float r = 1.0f / std::sqrt(mean_square + eps);
       float* y = a.y + t * a.C;
       for (int64_t c = 0; c < a.C; ++c) y[c] = x[c] * r * a.w[c];
@@ -65,7 +66,8 @@ RETRO_KERNEL(rms_norm_backward_weight_f32_cpu, RmsNormBackwardWeight) {
   });
   for (int64_t c = 0; c < a.C; ++c) {
     float sum = a.c != nullptr ? a.c[c] : 0.0f;
-    for (int64_t block = 0; block < blocks - (faulty ? 1 : 0); ++block) sum += a.scratch[block * a.C + c];
+    for (int64_t block = 0; block < blocks - (faulty ? 1 : 0); ++block)
+      sum += a.scratch[block * a.C + c];
     a.dw[c] = sum;
   }
   return ok();

@@ -1,6 +1,6 @@
 // sgd step, decoupled decay.  g, x, buf: n f32; x and buf in place; buf is null without momentum.
-//   g = s g;  buf = mu buf + g;  u = nesterov ? g + mu buf : buf,  s = clip[0]; without buf u = g
-//   x = x w - lr u
+//   g = s g;  buf = mu buf + g;  u = nesterov ? g + mu buf : buf,  s = clip[0];
+//   without buf u = g x = x w - lr u
 // Contract: pinned; float32, one rounding per operation in this order.
 #include "retrograd/ops/sgd.h"
 

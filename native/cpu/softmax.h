@@ -1,6 +1,7 @@
 // Pieces of a streaming softmax that attention and the fused head share.
 //
-// Sums and maxima over a row use 16 strided partials (j, j + 16, ...) and a tree 8, 4, 2, 1: a fixed order that
+// Sums and maxima over a row use 16 strided partials (j, j + 16,
+// ...) and a tree 8, 4, 2, 1: a fixed order that
 // compilers can vectorise without being allowed to reorder anything themselves.
 #pragma once
 
@@ -22,12 +23,14 @@ static inline float row_maximum(const float* x, int64_t n) {
     for (int j = 0; j < kLanes; ++j) partial[j] = x[i + j] > partial[j] ? x[i + j] : partial[j];
   for (int j = 0; i + j < n; ++j) partial[j] = x[i + j] > partial[j] ? x[i + j] : partial[j];
   for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) partial[j] = partial[j + width] > partial[j] ? partial[j + width] : partial[j];
+    for (int j = 0; j < width; ++j)
+      partial[j] = partial[j + width] > partial[j] ? partial[j + width] : partial[j];
   return partial[0];
 }
 
 // Sum of term(i) over i < n.
-template <class Term> static inline float row_sum(int64_t n, Term term) {
+template <class Term>
+static inline float row_sum(int64_t n, Term term) {
   float partial[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
@@ -43,7 +46,8 @@ struct Running {
   float maximum = kNegativeInfinity;
   float sum = 0.0f;
 
-  // Replaces x[0..n) by exp(x - new maximum) and returns the factor that earlier weighted sums need.
+  // Replaces x[0..n) by exp(x - new maximum) and returns the
+  // factor that earlier weighted sums need.
   inline float absorb(float* x, int64_t n) {
     const float tile = row_maximum(x, n);
     const float previous = maximum;

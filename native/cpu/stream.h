@@ -1,6 +1,7 @@
 // What a CPU kernel sees: workers that share a launch, and one-threaded BLAS.
 //
-// `parallel(n, body)` runs body(i, worker) once for each i < n. Which worker takes which i is left open, so a
+// `parallel(n, body)` runs body(i, worker) once for each i < n.
+// Which worker takes which i is left open, so a
 // body must write only what i owns: results then cannot depend on the number of threads.
 #pragma once
 
@@ -10,15 +11,17 @@
 
 #include "retrograd/arguments.h"
 
-// Always inlined: a shared weak symbol could otherwise carry one variant's instructions into another.
+// Always inlined: a shared weak symbol could otherwise carry
+// one variant's instructions into another.
 #define RETRO_INLINE inline __attribute__((always_inline))
 
 namespace retrograd {
 
 struct Blas {
   // CBLAS conventions with 32-bit integers: order 101 row-major, transpose 111 no, 112 yes.
-  void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
-                const float* b, int ldb, float beta, float* c, int ldc) = nullptr;
+  void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                int ldc) = nullptr;
 };
 
 class Pool;
@@ -33,13 +36,19 @@ struct Stream {
 
   void run(int64_t n, Body body, void* context);
 
-  template <class F> RETRO_INLINE void parallel(int64_t n, F&& body) {
+  template <class F>
+  RETRO_INLINE void parallel(int64_t n, F&& body) {
     using Function = std::remove_reference_t<F>;
-    run(n, [](void* context, int64_t index, int worker) { (*static_cast<Function*>(context))(index, worker); },
+    run(
+        n,
+        [](void* context, int64_t index, int worker) {
+          (*static_cast<Function*>(context))(index, worker);
+        },
         &body);
   }
 
-  // True when the planted fault `name` is switched on for this launch. Compiled away outside test builds.
+  // True when the planted fault `name` is switched on for this launch.
+  // Compiled away outside test builds.
   RETRO_INLINE bool fault([[maybe_unused]] const char* name) const {
 #ifdef RETRO_FAULTS
     return fault_name != nullptr && std::strcmp(fault_name, name) == 0;
@@ -51,22 +60,34 @@ struct Stream {
 
 using Launch = RetroStatus (*)(const void* arguments, Stream& stream);
 
-RETRO_INLINE RetroStatus ok() { return {RETRO_OK, nullptr}; }
-RETRO_INLINE RetroStatus invalid(const char* text) { return {RETRO_INVALID, text}; }
+RETRO_INLINE RetroStatus ok() {
+  return {RETRO_OK, nullptr};
+}
+RETRO_INLINE RetroStatus invalid(const char* text) {
+  return {RETRO_INVALID, text};
+}
 
 // Number of tiles of at most `size` that cover `extent`.
-RETRO_INLINE int64_t tile_count(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+RETRO_INLINE int64_t tile_count(int64_t extent, int64_t size) {
+  return (extent + size - 1) / size;
+}
 
 }  // namespace retrograd
 
-// Defines the kernel of one row: `RETRO_KERNEL(rms_norm_forward_f32_cpu, RmsNormForward) { use a, stream }`.
+// Defines the kernel of one row: `RETRO_KERNEL(rms_norm_forward_f32_cpu,
+// RmsNormForward) { use a, stream }`.
 #define RETRO_KERNEL(symbol, Arguments)                                      \
   static RetroStatus symbol##_body(const Arguments& a, Stream& stream);      \
   RetroStatus symbol(const void* arguments, Stream& stream) {                \
     return symbol##_body(*static_cast<const Arguments*>(arguments), stream); \
   }                                                                          \
-  static RetroStatus symbol##_body([[maybe_unused]] const Arguments& a, [[maybe_unused]] Stream& stream)
+  static RetroStatus symbol##_body([[maybe_unused]] const Arguments& a,      \
+                                   [[maybe_unused]] Stream& stream)
 
 // Kernels are compiled once per instruction-set variant, each in its own namespace.
-#define RETRO_BEGIN_VARIANT namespace retrograd { inline namespace RETRO_VARIANT {
-#define RETRO_END_VARIANT } }
+#define RETRO_BEGIN_VARIANT \
+  namespace retrograd {     \
+  inline namespace RETRO_VARIANT {
+#define RETRO_END_VARIANT \
+  }                       \
+  }

@@ -1,6 +1,7 @@
 """Oracle of AdamW with decoupled decay (arXiv:1711.05101), the bias-corrected form.
 
-``settings`` holds lr, b1, b2, c1, c2, k1, k2, eps, w as the host rounded them; ``clip`` one factor s.
+``settings`` holds lr, b1, b2, c1, c2, k1, k2, eps, w as the host rounded them; ``clip`` one factor
+s.
 """
 
 import numpy as np
@@ -26,7 +27,9 @@ def step(
     return {"x": w * x - lr * (m / k1) / (np.sqrt(v / k2) + eps), "m": m, "v": v}
 
 
-def step_magnitude(*, g: Array, settings: Array, clip: Array, x: Array, m: Array, v: Array) -> dict[str, Array]:
+def step_magnitude(
+    *, g: Array, settings: Array, clip: Array, x: Array, m: Array, v: Array
+) -> dict[str, Array]:
     """The first moment by the sizes of its two terms, which the update inherits."""
     lr, b1, _, c1, _, k1, k2, eps, w = settings
     after = step(g=g, settings=settings, clip=clip, x=x, m=m, v=v)["v"]

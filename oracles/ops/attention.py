@@ -1,7 +1,9 @@
-"""Oracle of grouped-query softmax attention over key ranges (arXiv:1706.03762, arXiv:2305.13245), written densely.
+"""Oracle of grouped-query softmax attention over key ranges, written densely.
 
-Query t sees keys [key_begin[t], key_end[t]); head h reads key-value head h H_kv / H. A query without keys gives
-o = 0, L = -inf and no gradient.
+From arXiv:1706.03762 and arXiv:2305.13245.
+
+Query t sees keys [key_begin[t], key_end[t]); head h reads key-value head h H_kv / H. A query
+without keys gives o = 0, L = -inf and no gradient.
 """
 
 from dataclasses import dataclass
@@ -14,7 +16,10 @@ from oracles.array import UNDERFLOW, Array, Index
 
 @dataclass(frozen=True)
 class _Head:
-    """One head: its slices of q, k, v, and the dense probabilities with what their errors scale with."""
+    """One head.
+
+    Its slices of q, k, v, and the dense probabilities with what their errors scale with.
+    """
 
     q: Array
     k: Array
@@ -39,7 +44,10 @@ def forward(
     """o (T, H D) and the natural logarithm of the softmax sum, L (T, H)."""
     all_heads = _heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)
     o = [head.p @ head.v for head in all_heads]
-    return {"o": np.concatenate(o, axis=1), "L": np.stack([head.log_sum for head in all_heads], axis=1)}
+    return {
+        "o": np.concatenate(o, axis=1),
+        "L": np.stack([head.log_sum for head in all_heads], axis=1),
+    }
 
 
 def forward_magnitude(
@@ -74,9 +82,14 @@ def backward(
     head_size: int,
     scale: float,
 ) -> dict[str, Array]:
-    """dS = P (dO v - sum_j P dO v);  dq = scale dS k;  dk = scale dS^T q and dv = P^T dO, summed over each group."""
+    """dS = P (dO v - sum_j P dO v);  dq = scale dS k.
+
+    dk = scale dS^T q and dv = P^T dO, summed over each group.
+    """
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for h, head in enumerate(_heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)):
+    for h, head in enumerate(
+        _heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)
+    ):
         mine, shared = _columns(h, head_size), _columns(h * kv_heads // heads, head_size)
         dp = d_o[:, mine] @ head.v.T
         ds = head.p * (dp - np.sum(head.p * dp, axis=1, keepdims=True))
@@ -99,9 +112,14 @@ def backward_magnitude(
     head_size: int,
     scale: float,
 ) -> dict[str, Array]:
-    """As backward with every product by its size; dS by the sizes of the two terms that cancel in it."""
+    """As backward with every product by its size.
+
+    DS by the sizes of the two terms that cancel in it.
+    """
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for h, head in enumerate(_heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)):
+    for h, head in enumerate(
+        _heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)
+    ):
         mine, shared = _columns(h, head_size), _columns(h * kv_heads // heads, head_size)
         p, do = head.p * head.spread, np.abs(d_o[:, mine])
         dp = do @ np.abs(head.v).T
@@ -118,7 +136,15 @@ def _columns(head: int, head_size: int) -> slice:
 
 
 def _heads(
-    q: Array, k: Array, v: Array, begin: Index, end: Index, heads: int, kv_heads: int, head_size: int, scale: float
+    q: Array,
+    k: Array,
+    v: Array,
+    begin: Index,
+    end: Index,
+    heads: int,
+    kv_heads: int,
+    head_size: int,
+    scale: float,
 ) -> list[_Head]:
     keys = np.arange(len(k))
     seen = (keys >= begin[:, None]) & (keys < end[:, None])
@@ -139,8 +165,15 @@ def _head(q: Array, k: Array, v: Array, seen: np.ndarray, scale: float) -> _Head
         total = np.sum(weight, axis=1)
         log_sum = shift + np.log(total)
         p = weight / np.where(empty, 1.0, total)[:, None]
-    # A logit is a sum of products; its error is the relative error of e^logit, and the shifts add their own.
+    # A logit is a sum of products; its error is the relative error of e^logit, and the shifts add
+    # their own.
     sizes = np.where(seen, abs(scale) * (np.abs(q) @ np.abs(k).T), 0.0)
     average = np.sum(p * sizes, axis=1, keepdims=True)
-    spread = 1.0 + sizes + average + np.abs(shift)[:, None] + np.abs(np.where(empty, 0.0, log_sum))[:, None]
+    spread = (
+        1.0
+        + sizes
+        + average
+        + np.abs(shift)[:, None]
+        + np.abs(np.where(empty, 0.0, log_sum))[:, None]
+    )
     return _Head(q, k, v, p, log_sum, spread)

@@ -11,7 +11,9 @@ def forward(*, x: Float64[Array, "T C"], b: Float64[Array, " C"]) -> dict[str, A
     return {"y": x + b}
 
 
-def backward_weight(*, dy: Float64[Array, "T C"], c: Float64[Array, " C"] | None = None) -> dict[str, Array]:
+def backward_weight(
+    *, dy: Float64[Array, "T C"], c: Float64[Array, " C"] | None = None
+) -> dict[str, Array]:
     """db[c] = sum over t of dy[t,c], on top of ``c``."""
     db = dy.sum(axis=0)
     return {"db": db if c is None else c + db}

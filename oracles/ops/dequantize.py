@@ -1,4 +1,7 @@
-"""Oracle of dequantize: the elements of a stored weight. The weight arrives decoded by ``oracles.formats``."""
+"""Oracle of dequantize: the elements of a stored weight.
+
+The weight arrives decoded by ``oracles.formats``.
+"""
 
 from jaxtyping import Float64
 

@@ -17,8 +17,13 @@ def forward(
     threshold: int,
     scale: float,
 ) -> dict[str, Array]:
-    """y = scale x where the word of element token_index[t] C + c is at least ``threshold``; padding gives 0."""
-    return {"y": np.where(_kept(x.shape, token_index, step, seed, tensor, threshold), x * scale, 0.0)}
+    """y = scale x where the word of element token_index[t] C + c is at least ``threshold``.
+
+    Padding gives 0.
+    """
+    return {
+        "y": np.where(_kept(x.shape, token_index, step, seed, tensor, threshold), x * scale, 0.0)
+    }
 
 
 def backward(
@@ -32,7 +37,9 @@ def backward(
     scale: float,
 ) -> dict[str, Array]:
     """The same map on dy."""
-    return {"dx": np.where(_kept(dy.shape, token_index, step, seed, tensor, threshold), dy * scale, 0.0)}
+    return {
+        "dx": np.where(_kept(dy.shape, token_index, step, seed, tensor, threshold), dy * scale, 0.0)
+    }
 
 
 def _kept(
@@ -40,5 +47,7 @@ def _kept(
 ) -> np.ndarray:
     tokens = token_index.astype(np.int64)[:, None]
     elements = np.maximum(tokens, 0) * shape[1] + np.arange(shape[1])
-    drawn = words(elements, seed=seed, purpose=PURPOSES["dropout"], step=int(step[0]), tensor=tensor)
+    drawn = words(
+        elements, seed=seed, purpose=PURPOSES["dropout"], step=int(step[0]), tensor=tensor
+    )
     return (drawn >= np.uint32(threshold)) & (tokens >= 0)

@@ -7,6 +7,9 @@ from oracles.array import Array
 
 
 def forward(*, x: Float64[Array, " n"]) -> dict[str, Array]:
-    """exp(-inf) = 0, exp(inf) = inf, exp(NaN) = NaN; a result beyond float64 is infinite in float32 as well."""
+    """exp(-inf) = 0, exp(inf) = inf, exp(NaN) = NaN.
+
+    A result beyond float64 is infinite in float32 as well.
+    """
     with np.errstate(over="ignore", under="ignore"):
         return {"y": np.exp(x)}

@@ -1,4 +1,7 @@
-"""Oracle of the language-model head with cross entropy: nll[t] = log sum_v exp(h[t].w[v]) - h[t].w[targets[t]]."""
+"""Oracle of the language-model head with cross entropy.
+
+nll[t] = log sum_v exp(h[t].w[v]) - h[t].w[targets[t]].
+"""
 
 import numpy as np
 from jaxtyping import Float64, Int32
@@ -9,10 +12,12 @@ from oracles.array import Array, Index
 def forward(
     *, h: Float64[Array, "T C"], w: Float64[Array, "V C"], targets: Int32[Index, " T"]
 ) -> dict[str, Array]:
-    """nll (T) and its gradient with respect to h, dh_unit (T, C); targets below 0 are ignored and give zeros.
+    """nll (T) and its gradient with respect to h, dh_unit (T, C).
 
-    The target's logit is subtracted before the exponentials are summed: nll = log sum exp(z_v - z_y) keeps its digits
-    when it is small.
+    Targets below 0 are ignored and give zeros.
+
+    The target's logit is subtracted before the exponentials are summed: nll = log sum exp(z_v -
+    z_y) keeps its digits when it is small.
     """
     active = targets >= 0
     nll, dh = np.zeros(len(h)), np.zeros_like(h)
@@ -25,7 +30,9 @@ def forward(
     others = weight.copy()
     others[rows, y] = 0.0
     confident = top <= 0.0  # the target is the maximum: nll = log1p(the others)
-    nll[active] = np.where(confident, np.log1p(np.where(confident, others.sum(axis=1), 0.0)), top + np.log(total))
+    nll[active] = np.where(
+        confident, np.log1p(np.where(confident, others.sum(axis=1), 0.0)), top + np.log(total)
+    )
     p = weight / total[:, None]
     p[rows, y] = -others.sum(axis=1) / total
     dh[active] = p @ w
@@ -33,7 +40,10 @@ def forward(
 
 
 def forward_magnitude(*, h: Array, w: Array, targets: Index) -> dict[str, Array]:
-    """The logits' sizes, weighted as they enter; dh_unit by the terms that cancel when the model is confident."""
+    """The logits' sizes, weighted as they enter.
+
+    dh_unit by the terms that cancel when the model is confident.
+    """
     active = targets >= 0
     nll, dh = np.zeros(len(h)), np.zeros_like(h)
     z, y = h[active] @ w.T, targets[active]

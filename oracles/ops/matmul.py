@@ -39,12 +39,16 @@ def backward_weight(
     return {"dw": _plus(alpha * (dy.T @ x), c)}
 
 
-def forward_magnitude(*, x: Array, w: Array, c: Array | None = None, alpha: float = 1.0) -> dict[str, Array]:
+def forward_magnitude(
+    *, x: Array, w: Array, c: Array | None = None, alpha: float = 1.0
+) -> dict[str, Array]:
     """|alpha| |x| |w|^T + |c|."""
     return forward(x=np.abs(x), w=np.abs(w), c=_abs(c), alpha=abs(alpha))
 
 
-def backward_magnitude(*, dy: Array, w: Array, c: Array | None = None, alpha: float = 1.0) -> dict[str, Array]:
+def backward_magnitude(
+    *, dy: Array, w: Array, c: Array | None = None, alpha: float = 1.0
+) -> dict[str, Array]:
     """|alpha| |dy| |w| + |c|."""
     return backward(dy=np.abs(dy), w=np.abs(w), c=_abs(c), alpha=abs(alpha))
 

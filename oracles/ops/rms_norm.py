@@ -1,4 +1,7 @@
-"""Oracle of RMS norm (arXiv:1910.07467): y = x w r, r = 1/sqrt(mean x^2 + eps) over the last axis."""
+"""Oracle of RMS norm (arXiv:1910.07467).
+
+y = x w r, r = 1/sqrt(mean x^2 + eps) over the last axis.
+"""
 
 import numpy as np
 from jaxtyping import Float64
@@ -7,7 +10,10 @@ from oracles.array import UNDERFLOW, Array
 
 
 def forward(*, x: Float64[Array, "T C"], w: Float64[Array, " C"], eps: float) -> dict[str, Array]:
-    """y (T, C) and r (T), which is saved for backward. Squares of float32 values never overflow in float64."""
+    """y (T, C) and r (T), which is saved for backward.
+
+    Squares of float32 values never overflow in float64.
+    """
     r = 1.0 / np.sqrt(np.mean(x * x, axis=1) + eps)
     return {"y": x * r[:, None] * w, "r": r}
 
@@ -32,9 +38,15 @@ def backward(
     return {"dx": dx if c is None else dx + c}
 
 
-def backward_magnitude(*, dy: Array, x: Array, w: Array, r: Array, c: Array | None = None) -> dict[str, Array]:
-    """Both terms by their sizes, the projection by the sizes of its summands."""
-    projection = np.sum(np.abs(w * dy * x), axis=1) * np.abs(r) ** 3 / x.shape[1]
+def backward_magnitude(
+    *, dy: Array, x: Array, w: Array, r: Array, c: Array | None = None
+) -> dict[str, Array]:
+    """Both terms by their sizes, the projection by the sizes of its summands.
+
+    Each product may underflow.
+    """
+    summands = np.abs(w * dy * x) + UNDERFLOW * (1.0 + np.abs(x))
+    projection = np.sum(summands, axis=1) * np.abs(r) ** 3 / x.shape[1] + UNDERFLOW
     dx = np.abs(r)[:, None] * (np.abs(w * dy) + UNDERFLOW) + np.abs(x) * projection[:, None]
     return {"dx": dx if c is None else dx + np.abs(c)}
 
@@ -51,8 +63,12 @@ def backward_weight(
     return {"dw": dw if c is None else dw + c}
 
 
-def backward_weight_magnitude(*, dy: Array, x: Array, r: Array, c: Array | None = None) -> dict[str, Array]:
+def backward_weight_magnitude(
+    *, dy: Array, x: Array, r: Array, c: Array | None = None
+) -> dict[str, Array]:
     """Sum of the sizes of the terms."""
     lost = len(r) * UNDERFLOW * (1.0 + np.abs(r).max(initial=0.0))
-    dw = backward_weight(dy=np.abs(dy), x=np.abs(x), r=np.abs(r), c=None if c is None else np.abs(c))["dw"]
+    dw = backward_weight(
+        dy=np.abs(dy), x=np.abs(x), r=np.abs(r), c=None if c is None else np.abs(c)
+    )["dw"]
     return {"dw": dw + lost}

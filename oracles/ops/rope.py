@@ -1,4 +1,4 @@
-"""Oracle of rotary position embedding (arXiv:2104.09864), the tables given (see ``oracles.rope_tables``)."""
+"""Oracle of rotary embedding (arXiv:2104.09864); ``oracles.rope_tables`` has the tables."""
 
 import numpy as np
 from jaxtyping import Float64, Int32

@@ -1,4 +1,7 @@
-"""Oracle of SGD with decoupled decay and optional (Nesterov) momentum. ``settings`` holds lr, mu, w; ``clip`` s."""
+"""Oracle of SGD with decoupled decay and optional (Nesterov) momentum.
+
+``settings`` holds lr, mu, w; ``clip`` s.
+"""
 
 import numpy as np
 from jaxtyping import Float64
@@ -20,8 +23,8 @@ def step(
     g = clip[0] * g
     if buf is None:
         return {"x": w * x - lr * g}
-    buf = mu * buf + g
-    return {"x": w * x - lr * (g + mu * buf if nesterov else buf), "buf": buf}
+    after: Array = mu * buf + g
+    return {"x": w * x - lr * (g + mu * after if nesterov else after), "buf": after}
 
 
 def step_magnitude(
@@ -31,5 +34,10 @@ def step_magnitude(
     signs = np.array([-1.0, 1.0, 1.0])  # turns x w - lr u into a sum of sizes
     old = None if buf is None else np.abs(buf)
     return step(
-        g=np.abs(g), settings=np.abs(settings) * signs, clip=np.abs(clip), x=np.abs(x), buf=old, nesterov=nesterov
+        g=np.abs(g),
+        settings=np.abs(settings) * signs,
+        clip=np.abs(clip),
+        x=np.abs(x),
+        buf=old,
+        nesterov=nesterov,
     )

@@ -13,8 +13,8 @@ CHUNK = 4096
 def forward(*, g: Float64[Array, " n"]) -> dict[str, Array]:
     """sums[i] = sum of g^2 over elements [4096 i, 4096 i + 4096).
 
-    The square of a float32 is exact in float64 and ``fsum`` rounds a sum once, so these are the correctly rounded sums.
-    A NaN or an infinity passes through, as IEEE addition has it.
+    The square of a float32 is exact in float64 and ``fsum`` rounds a sum once, so these are the
+    correctly rounded sums. A NaN or an infinity passes through, as IEEE addition has it.
     """
     squares = g.reshape(-1) ** 2
     parts = [squares[i : i + CHUNK] for i in range(0, len(squares), CHUNK)]

@@ -26,7 +26,10 @@ def forward_magnitude(*, g: Float64[Array, " n"], u: Float64[Array, " n"]) -> di
 def backward(
     *, dy: Float64[Array, " n"], g: Float64[Array, " n"], u: Float64[Array, " n"]
 ) -> dict[str, Array]:
-    """du = dy silu(g);  dg = dy u s(g) (1 + g s(-g)), with s(-g) for 1 - s(g) so that nothing cancels."""
+    """du = dy silu(g).
+
+    dg = dy u s(g) (1 + g s(-g)), with s(-g) for 1 - s(g) so that nothing cancels.
+    """
     slope = logistic(g) * (1.0 + _times_tail(g))
     return {"dg": dy * u * slope, "du": dy * _silu(g)}
 
@@ -34,7 +37,10 @@ def backward(
 def backward_magnitude(
     *, dy: Float64[Array, " n"], g: Float64[Array, " n"], u: Float64[Array, " n"]
 ) -> dict[str, Array]:
-    """The two terms of the slope have opposite signs below zero; intermediate products may underflow."""
+    """The two terms of the slope have opposite signs below zero.
+
+    Intermediate products may underflow.
+    """
     slope = logistic(g) * (1.0 + np.abs(_times_tail(g)))
     lost = UNDERFLOW * (1.0 + np.abs(dy) + np.abs(u) + np.abs(dy * u))
     return {"dg": np.abs(dy * u) * slope + lost, "du": np.abs(dy) * (np.abs(_silu(g)) + UNDERFLOW)}

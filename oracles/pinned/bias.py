@@ -1,4 +1,7 @@
-"""Replay of bias: db sums blocks of 64 rows in row order from 0, then c (or 0) plus the blocks in order."""
+"""Replay of bias.
+
+Db sums blocks of 64 rows in row order from 0, then c (or 0) plus the blocks in order.
+"""
 
 import numpy as np
 

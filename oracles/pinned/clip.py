@@ -1,4 +1,7 @@
-"""Replay of clip: neighbours added pairwise in float64, an odd last one passing up, until one is left."""
+"""Replay of clip.
+
+Neighbours added pairwise in float64, an odd last one passing up, until one is left.
+"""
 
 import numpy as np
 
@@ -10,7 +13,9 @@ def forward(*, sums: Array, max_norm: float) -> dict[str, np.ndarray]:
     level = sums
     while len(level) > 1:
         pairs = len(level) // 2
-        level = np.concatenate([level[0 : 2 * pairs : 2] + level[1 : 2 * pairs : 2], level[2 * pairs :]])
+        level = np.concatenate(
+            [level[0 : 2 * pairs : 2] + level[1 : 2 * pairs : 2], level[2 * pairs :]]
+        )
     norm = np.sqrt(level[0]) if len(level) else np.float64(0)
     if max_norm <= 0:
         scale = np.float64(1)

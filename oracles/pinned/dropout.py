@@ -7,7 +7,14 @@ from oracles.ops import dropout
 
 
 def forward(
-    *, x: Single, token_index: Index, step: Words, seed: int, tensor: int, threshold: int, scale: float
+    *,
+    x: Single,
+    token_index: Index,
+    step: Words,
+    seed: int,
+    tensor: int,
+    threshold: int,
+    scale: float,
 ) -> dict[str, Single]:
     """The float64 product of two float32 values is exact, so its one rounding is the product's."""
     y = dropout.forward(
@@ -23,11 +30,24 @@ def forward(
 
 
 def backward(
-    *, dy: Single, token_index: Index, step: Words, seed: int, tensor: int, threshold: int, scale: float
+    *,
+    dy: Single,
+    token_index: Index,
+    step: Words,
+    seed: int,
+    tensor: int,
+    threshold: int,
+    scale: float,
 ) -> dict[str, Single]:
     """As forward, on dy."""
     y = forward(
-        x=dy, token_index=token_index, step=step, seed=seed, tensor=tensor, threshold=threshold, scale=scale
+        x=dy,
+        token_index=token_index,
+        step=step,
+        seed=seed,
+        tensor=tensor,
+        threshold=threshold,
+        scale=scale,
     )["y"]
     return {"dx": y}
 

@@ -1,7 +1,10 @@
-"""exp, log and SiLU of pinned rows: polynomials in plain float32 multiply and add, and 32-bit integer operations.
+"""exp, log and SiLU of pinned rows.
 
-The coefficients define these functions; every backend replays the operations below. numpy float32 arrays round each
-operation once. Results are computed for all lanes and selected on bit patterns, as on a device.
+Polynomials in plain float32 multiply and add, and 32-bit integer operations.
+
+The coefficients define these functions; every backend replays the operations below. numpy float32
+arrays round each operation once. Results are computed for all lanes and selected on bit patterns,
+as on a device.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,8 @@ from numpy.typing import NDArray
 from oracles.array import Single
 
 Bits = NDArray[np.int32]
+# All float32 at run time; the type stubs widen sums of float32 arrays.
+Floats = NDArray[np.floating]
 
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
@@ -27,7 +32,17 @@ def _hex(text: str) -> np.float32:
 
 _LN2_HIGH, _LN2_LOW = _hex("0x1.62e4p-1"), _hex("0x1.7f7d1cp-20")
 _LOG2_E, _ROUND = _hex("0x1.715476p+0"), _hex("0x1.8p23")
-_EXP = [_hex(h) for h in ("0x1.9e1b5ap-13", "0x1.6d4f3cp-10", "0x1.1113p-7", "0x1.5554e6p-5", "0x1.555554p-3", "0x1p-1")]
+_EXP = [
+    _hex(h)
+    for h in (
+        "0x1.9e1b5ap-13",
+        "0x1.6d4f3cp-10",
+        "0x1.1113p-7",
+        "0x1.5554e6p-5",
+        "0x1.555554p-3",
+        "0x1p-1",
+    )
+]
 _LOG = [
     _hex(h)
     for h in (
@@ -49,20 +64,23 @@ _LOG = [
 class ExpParts:
     """e^x = significand first second, both factors powers of two."""
 
-    significand: Single
-    first: Single
-    second: Single
+    significand: Floats
+    first: Floats
+    second: Floats
 
 
-def exp(x: Single) -> Single:
+def exp(x: Floats) -> Single:
     """e^x."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         e = _exp_parts(_float(_reach(x) | (_bits(x) & ~_MAGNITUDE)))
         return _or_nan(e.significand * e.first * e.second, x)
 
 
-def silu(x: Single) -> tuple[Single, Single]:
-    """x s(x) and its derivative, from a = min(|x|, 110), z = e^-a, r = 1/(1 + z); the power of two of z last."""
+def silu(x: Floats) -> tuple[Single, Single]:
+    """x s(x) and its derivative, from a = min(|x|, 110), z = e^-a, r = 1/(1 + z).
+
+    The power of two of z last.
+    """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         negative = _bits(x) < 0
         a = _float(_reach(x))
@@ -77,8 +95,11 @@ def silu(x: Single) -> tuple[Single, Single]:
         return _or_nan(value, x), _or_nan(slope, x)
 
 
-def log(x: Single) -> Single:
-    """ln x, x = 2^k (1 + f): k ln 2 + f - f^2/2 + f^3 Q(f) with the rests of the leading sums carried along."""
+def log(x: Floats) -> Single:
+    """ln x, x = 2^k (1 + f).
+
+    Found as k ln 2 + f - f^2/2 + f^3 Q(f) with the rests of the leading sums carried along.
+    """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bits = _bits(x)
         tiny = bits < 0x00800000
@@ -88,7 +109,8 @@ def log(x: Single) -> Single:
         f = _float(((offset & np.uint32(0x007FFFFF)) + np.uint32(0x3F3504F3)).view(np.int32)) - _ONE
         half = np.float32(0.5)
         h = _float(_bits(f) & ~0xFFF)
-        square_high, square_low = half * (h * h), half * ((f - h) * (f + h))
+        square_high = half * (h * h)
+        square_low = half * ((f - h) * (f + h))
         a = f - square_high
         a_rest = (f - a) - square_high
         count = k.astype(np.float32)
@@ -108,14 +130,15 @@ def log(x: Single) -> Single:
         return _or_nan(_float(out), x)
 
 
-def _exp_parts(x: Single) -> ExpParts:
+def _exp_parts(x: Floats) -> ExpParts:
     shifted = x * _LOG2_E + _ROUND
     k = _bits(shifted) - np.float32(_ROUND).view(np.int32)
     whole = shifted - _ROUND
-    high, low = x - whole * _LN2_HIGH, whole * _LN2_LOW
+    high = x - whole * _LN2_HIGH
+    low = whole * _LN2_LOW
     r = high - low
     c = (high - r) - low
-    total = _ONE + r
+    total = r + _ONE
     rest = r - (total - _ONE)
     r2 = r * r
     p5, p3, p1 = _pairs(_EXP, r)
@@ -124,13 +147,13 @@ def _exp_parts(x: Single) -> ExpParts:
     return ExpParts(significand, _float((half + 127) << 23), _float((k - half + 127) << 23))
 
 
-def _pairs(coefficients: Sequence[np.float32], x: Single) -> list[Single]:
+def _pairs(coefficients: Sequence[np.float32], x: Floats) -> list[Floats]:
     """First-degree pieces a x + b of a polynomial, highest first."""
     pairs = zip(coefficients[::2], coefficients[1::2], strict=True)
-    return [a * x + b for a, b in pairs]
+    return [x * a + b for a, b in pairs]
 
 
-def _bits(x: Single) -> Bits:
+def _bits(x: Floats) -> Bits:
     return np.ascontiguousarray(x, dtype=np.float32).view(np.int32)
 
 
@@ -138,9 +161,9 @@ def _float(bits: Bits) -> Single:
     return np.ascontiguousarray(bits, dtype=np.int32).view(np.float32)
 
 
-def _reach(x: Single) -> Bits:
+def _reach(x: Floats) -> Bits:
     return np.minimum(_bits(x) & _MAGNITUDE, _REACH).astype(np.int32)
 
 
-def _or_nan(value: Single, x: Single) -> Single:
+def _or_nan(value: Floats, x: Floats) -> Single:
     return np.where(np.isnan(x), np.float32(np.nan), value).astype(np.float32)

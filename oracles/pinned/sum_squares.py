@@ -1,4 +1,7 @@
-"""Replay of sum_squares: 32 strided partial sums of a 4,096-element chunk in float64, then a tree 16, 8, 4, 2, 1."""
+"""Replay of sum_squares.
+
+32 strided partial sums of a 4,096-element chunk in float64, then a tree 16, 8, 4, 2, 1.
+"""
 
 import numpy as np
 
@@ -11,7 +14,11 @@ PARTIALS = 32
 def forward(*, g: Single) -> dict[str, Array]:
     """Element j, j + 32, ... go to partial sum j in order."""
     flat = g.reshape(-1).astype(np.float64)
-    return {"sums": np.array([_chunk(flat[i : i + CHUNK]) for i in range(0, len(flat), CHUNK)], dtype=np.float64)}
+    return {
+        "sums": np.array(
+            [_chunk(flat[i : i + CHUNK]) for i in range(0, len(flat), CHUNK)], dtype=np.float64
+        )
+    }
 
 
 def _chunk(values: Array) -> float:

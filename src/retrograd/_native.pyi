@@ -20,6 +20,9 @@ class Probe(TypedDict):
     blas: str
     threads: int
     has_faults: bool
+    compiler: str
+    compiler_version: str
+    flags: str
 
 class Counters(TypedDict):
     """What a stream has done since it was opened."""
@@ -39,6 +42,9 @@ class Library:
     def name(self) -> str: ...
     def rows(self) -> list[tuple[str, int, int, list[tuple[str, int, int, int]]]]:
         """Id, struct bytes, struct alignment and fields (name, kind, offset, bytes) of each row."""
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256, in hex, of what each row was compiled from, by id."""
 
 class Stream:
     """An open backend: its worker pool and counters.

@@ -23,7 +23,8 @@ def admit(row_id: str) -> Admitted:
     """Admits a declared row.
 
     Raises:
-        AdmissionError: no row of that id is declared; the message lists the rows of the same op and direction.
+        AdmissionError: no row of that id is declared; the message lists the rows of the same op and
+            direction.
     """
     by_id = {row.id: row for row in declared_rows()}
     if row_id in by_id:
@@ -31,7 +32,9 @@ def admit(row_id: str) -> Admitted:
     prefix = ".".join(row_id.split(".")[:2]) + "."
     kin = [known for known in by_id if known.startswith(prefix)]
     known = ", ".join(kin) if kin else "none for this op and direction"
-    raise AdmissionError("admission", "a node runs on a declared kernel row", row_id, f"use one of: {known}")
+    raise AdmissionError(
+        "admission", "a node runs on a declared kernel row", row_id, f"use one of: {known}"
+    )
 
 
 def admit_all(row_ids: Iterable[str]) -> Mapping[str, Admitted]:

@@ -1,7 +1,9 @@
 """Devices: finding and opening a backend library.
 
-A backend is a shared library next to this package, loaded on first use. ``RETRO_THREADS`` sets the number of CPU
-workers (default: the processors this process may use), ``RETRO_CPU_ISA`` forces an instruction-set variant.
+A backend is a shared library next to this package, loaded on first use. ``RETRO_THREADS`` sets the
+number of CPU
+workers (default: the processors this process may use), ``RETRO_CPU_ISA`` forces an instruction-set
+variant.
 """
 
 import os
@@ -48,10 +50,18 @@ class Device:
     def layouts(self) -> Mapping[str, Layout]:
         """Argument layouts by row id."""
         rows = enumerate(self.library.rows())
-        return {rid: Layout(i, size, alignment, tuple(fields)) for i, (rid, size, alignment, fields) in rows}
+        return {
+            rid: Layout(i, size, alignment, tuple(fields))
+            for i, (rid, size, alignment, fields) in rows
+        }
+
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256, in hex, of what each row of the library was compiled from, by row id."""
+        return self.library.digests()
 
     def probe(self) -> Mapping[str, object]:
-        """What the library says of itself: device, isa, blas, threads, has_faults."""
+        """What the library says of itself: device, isa, blas, threads, has_faults, compiler."""
         return self.stream.probe()
 
     def set_fault(self, fault: str | None) -> None:
@@ -67,19 +77,31 @@ def requested_threads() -> int:
     """
     text = os.environ.get("RETRO_THREADS")
     if text is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     if not text.isdigit() or not 1 <= int(text) <= 1024:
-        raise ConfigError("cpu", "RETRO_THREADS is a whole number between 1 and 1024", repr(text), "unset it or correct it")
+        raise ConfigError(
+            "cpu",
+            "RETRO_THREADS is a whole number between 1 and 1024",
+            repr(text),
+            "unset it or correct it",
+        )
     return int(text)
 
 
-def open_device(name: str = "cpu", *, threads: int | None = None, isa: str | None = None, faults: bool = False) -> Device:
+def open_device(
+    name: str = "cpu", *, threads: int | None = None, isa: str | None = None, faults: bool = False
+) -> Device:
     """Opens a backend.
 
     Args:
         name: backend to open.
         threads: CPU workers; default :func:`requested_threads`.
-        isa: CPU instruction-set variant (``portable``, ``avx2``); default ``RETRO_CPU_ISA`` or the best there is.
+        isa: CPU instruction-set variant (``portable``, ``avx2``); default ``RETRO_CPU_ISA`` or the
+            best there is.
         faults: open the test library that holds planted faults.
 
     Raises:
@@ -88,7 +110,12 @@ def open_device(name: str = "cpu", *, threads: int | None = None, isa: str | Non
     from retrograd import _native
 
     if name not in BACKENDS:
-        raise DeviceError("device", "the device is one of those this build knows", name, f"use one of: {', '.join(BACKENDS)}")
+        raise DeviceError(
+            "device",
+            "the device is one of those this build knows",
+            name,
+            f"use one of: {', '.join(BACKENDS)}",
+        )
     count = threads if threads is not None else requested_threads()
     library = _native.Library(str(library_path(name, faults=faults)))
     variant = isa or os.environ.get("RETRO_CPU_ISA") or None
@@ -119,4 +146,6 @@ def _blas_path() -> Path:
     for path in sorted(folder.glob("libscipy_openblas*")):
         if path.suffix in {".so", ".dylib", ".dll"}:
             return path
-    raise DeviceError("blas", "scipy-openblas32 carries its shared library", folder, "reinstall scipy-openblas32")
+    raise DeviceError(
+        "blas", "scipy-openblas32 carries its shared library", folder, "reinstall scipy-openblas32"
+    )

@@ -1,4 +1,4 @@
-"""Declared kernel rows: the data of ``rows.toml``, one :class:`Row` per op, direction, dtype and backend."""
+"""Declared kernel rows: the data of ``rows.toml``."""
 
 import tomllib
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ class Row:
     """One declared kernel row. It carries no state and no measured number.
 
     Attributes:
-        contract: ``pinned`` (equal bits on every backend and variant) or ``bounded`` (a measured tolerance).
+        contract: ``pinned`` (equal bits on every backend and variant) or ``bounded`` (a measured
+            tolerance).
         faults: planted faults of test builds, each of which the row's lane must catch.
         limits: domain by dimension, such as ``{"C": "1..65536"}``.
     """
@@ -23,7 +24,7 @@ class Row:
     backend: str
     contract: str
     faults: tuple[str, ...]
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def id(self) -> str:

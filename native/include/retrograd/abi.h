@@ -10,7 +10,7 @@
 
 extern "C" {
 
-constexpr uint32_t RETRO_ABI_VERSION = 1;
+constexpr uint32_t RETRO_ABI_VERSION = 2;
 
 enum RetroCode : int32_t {
   RETRO_OK = 0,
@@ -43,6 +43,7 @@ struct RetroRow {
   int32_t n_fields;
   int32_t reserved;
   const RetroField* fields;
+  const char* digest;  // SHA-256 in hex of what the row was compiled from, see native/digests.py
 };
 
 struct RetroOptions {
@@ -58,6 +59,9 @@ struct RetroProbe {
   const char* blas;        // what the BLAS library says of itself
   int32_t threads;
   int32_t has_faults;      // 1 in a test build
+  const char* compiler;          // "gcc" or "clang"
+  const char* compiler_version;  // "12.2.0"
+  const char* flags;             // of every variant, and what the environment of the build added
 };
 
 struct RetroCounters {

@@ -6,7 +6,6 @@ type, values outside their domain, and files that are not there.
 """
 
 import dataclasses
-import datetime
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from retrograd.config.options import (
     OutputOptions,
     RunDocument,
     TrainingOptions,
+    plain,
 )
 from retrograd.config.rules import OptionsError, nearest
 from retrograd.errors import ConfigError
@@ -100,11 +100,6 @@ def load_document(
     return document
 
 
-def to_json(document: RunDocument) -> dict[str, Any]:
-    """The resolved document as JSON values."""
-    return json.loads(json.dumps(dataclasses.asdict(document), default=_plain))
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -135,17 +130,13 @@ def _replace(values: dict[str, Any], key: str, value: object) -> None:
 def _checked(values: Mapping[str, Any], file: str) -> RunDocument:
     try:
         # Through JSON: there a list is a tuple and text is a path without any other conversion.
-        document = Document.model_validate_json(json.dumps(values, default=_plain))
+        document = Document.model_validate_json(json.dumps(values, default=plain))
         return RunDocument(**{name: getattr(document, name) for name in Document.model_fields})
     except ValidationError as error:
         found = [e for detail in error.errors() for e in _translated(detail, file)]
     except OptionsError as error:
         found = list(_placed(error, file))
     raise OptionsError(found)
-
-
-def _plain(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
 def _translated(detail: "ErrorDetails", file: str) -> Iterator[ConfigError]:

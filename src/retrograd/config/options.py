@@ -4,12 +4,14 @@ Each class is one table of the document. Values are checked when an object is ma
 TOML; :class:`~retrograd.config.rules.OptionsError` tells all broken rules of a table together.
 """
 
+import dataclasses
 import datetime
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from retrograd.config.rules import Check, enforce, nearest
 
@@ -314,14 +316,38 @@ class RunDocument:
 
     def __post_init__(self) -> None:
         """Refuse tables that contradict each other."""
-        every = self.training.eval_every
-        check = Check(
-            every == 0 or self.data.eval is not None,
-            "eval_every needs held-out data",
-            f"eval_every = {every} without data.eval",
-            "name a file under [data] eval, or leave eval_every out",
+        every, data = self.training.eval_every, self.data
+        enforce(
+            "training",
+            [
+                Check(
+                    every == 0 or data.eval is not None,
+                    "eval_every needs held-out data",
+                    f"eval_every = {every} without data.eval",
+                    "name a file under [data] eval, or leave eval_every out",
+                )
+            ],
         )
-        enforce("training", [check])
+        enforce(
+            "data",
+            [
+                Check(
+                    data.eval != data.train,
+                    "eval is another file than train",
+                    f"{data.eval} for both",
+                    "hold some rows out, or leave eval out",
+                )
+            ],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The document as JSON values: paths and dates as text."""
+        return json.loads(json.dumps(dataclasses.asdict(self), default=plain))
+
+
+def plain(value: object) -> str:
+    """Text for a value that JSON has no type for: a date as ISO 8601 writes it, a path as it is."""
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
 def _at_least(key: str, value: float, least: int, remedy: str) -> Check:

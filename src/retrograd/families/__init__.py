@@ -19,5 +19,10 @@ def recognise(file: GgufFile) -> Family:
     name = file.require("general.architecture", str)
     if name not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise GgufError("gguf", f"the architecture is one of: {known}", name, "use a model of a listed architecture")
+        raise GgufError(
+            "gguf",
+            f"the architecture is one of: {known}",
+            name,
+            "use a model of a listed architecture",
+        )
     return FAMILIES[name]

@@ -27,8 +27,10 @@ class RopeScaling:
     """Frequency scaling of the rotary embedding.
 
     Attributes:
-        kind: ``none``, ``linear`` (angles divided by factor) or ``llama3`` (low frequencies divided by factor, a
-            smooth band between ``high_freq_factor`` and ``low_freq_factor`` wavelengths of the original context).
+        kind: ``none``, ``linear`` (angles divided by factor) or ``llama3`` (low frequencies divided
+            by factor, a
+            smooth band between ``high_freq_factor`` and ``low_freq_factor`` wavelengths of the
+            original context).
     """
 
     kind: str = "none"
@@ -87,10 +89,22 @@ def read_config(file: GgufFile, family: Family) -> ModelConfig:
     head_size = file.get(f"{a}.attention.key_length", width // heads)
     vocabulary = file.tensor("token_embd.weight").shape[0]
     n_rot = file.get(f"{a}.rope.dimension_count", head_size)
-    _need(holds=kv_heads > 0 and heads % kv_heads == 0, rule="head_count_kv divides head_count", got=(heads, kv_heads))
-    _need(holds=0 < n_rot <= head_size and n_rot % 2 == 0, rule="rope.dimension_count is even and within a head", got=n_rot)
+    _need(
+        holds=kv_heads > 0 and heads % kv_heads == 0,
+        rule="head_count_kv divides head_count",
+        got=(heads, kv_heads),
+    )
+    _need(
+        holds=0 < n_rot <= head_size and n_rot % 2 == 0,
+        rule="rope.dimension_count is even and within a head",
+        got=n_rot,
+    )
     value_size = file.get(f"{a}.attention.value_length", head_size)
-    _need(holds=value_size == head_size, rule="keys and values have one head size", got=(head_size, value_size))
+    _need(
+        holds=value_size == head_size,
+        rule="keys and values have one head size",
+        got=(head_size, value_size),
+    )
     eps = file.require(f"{a}.attention.layer_norm_rms_epsilon", float)
     base = file.get(f"{a}.rope.freq_base", 10000.0)
     _need(holds=0 < eps < 1, rule="layer_norm_rms_epsilon lies between 0 and 1", got=eps)
@@ -116,7 +130,9 @@ def read_config(file: GgufFile, family: Family) -> ModelConfig:
 def _read_scaling(file: GgufFile, a: str) -> RopeScaling:
     kind = file.get(f"{a}.rope.scaling.type", "none")
     if kind not in ("none", "linear", "llama3"):
-        raise GgufError("gguf", "rope scaling is none, linear or llama3", kind, "use a model with one of these")
+        raise GgufError(
+            "gguf", "rope scaling is none, linear or llama3", kind, "use a model with one of these"
+        )
     factor = file.get(f"{a}.rope.scaling.factor", 1.0)
     _need(holds=factor > 0, rule="rope.scaling.factor is positive", got=factor)
     if kind != "llama3":
@@ -129,7 +145,11 @@ def _read_scaling(file: GgufFile, a: str) -> RopeScaling:
         file.get(f"{a}.rope.scaling.original_context_length", 8192),
     )
     bounds = (scaling.low_freq_factor, scaling.high_freq_factor)
-    _need(holds=0 < bounds[0] < bounds[1], rule="low_freq_factor is positive and below high_freq_factor", got=bounds)
+    _need(
+        holds=0 < bounds[0] < bounds[1],
+        rule="low_freq_factor is positive and below high_freq_factor",
+        got=bounds,
+    )
     return scaling
 
 

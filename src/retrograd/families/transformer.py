@@ -1,8 +1,11 @@
-"""The dense pre-norm transformer as a graph: embedding, blocks of attention and gated feed-forward, final norm.
+"""The dense pre-norm transformer as a graph.
 
-Every run is T tokens in one flat row. A document's tokens see the keys of their own document up to themselves
-(``key_begin``, ``key_end``) and count positions from 0, so a batch is documents side by side and needs no padding
-between them. With a cache, keys and values are written to rows of a persistent buffer first and read from there.
+Every run is T tokens in one flat row. A document's tokens see the keys of their own document up to
+themselves
+(``key_begin``, ``key_end``) and count positions from 0, so a batch is documents side by side and
+needs no padding
+between them. With a cache, keys and values are written to rows of a persistent buffer first and
+read from there.
 """
 
 from dataclasses import dataclass
@@ -45,7 +48,13 @@ class Transformer:
     """
 
     def __init__(
-        self, builder: Builder, file: GgufFile, config: ModelConfig, *, positions: int, cache_rows: int = 0
+        self,
+        builder: Builder,
+        file: GgufFile,
+        config: ModelConfig,
+        *,
+        positions: int,
+        cache_rows: int = 0,
     ) -> None:
         self.b = builder
         self.file = file
@@ -61,9 +70,19 @@ class Transformer:
         if name not in self._weights:
             info = self.file.tensor(name)
             if info.shape != shape:
-                raise GgufError("gguf", f"tensor {name!r} has shape {shape}", info.shape, "check the file's metadata")
+                raise GgufError(
+                    "gguf",
+                    f"tensor {name!r} has shape {shape}",
+                    info.shape,
+                    "check the file's metadata",
+                )
             if len(shape) == 1 and info.format != "f32":
-                raise GgufError("gguf", f"vector {name!r} is stored as f32", info.format, "convert vectors to f32")
+                raise GgufError(
+                    "gguf",
+                    f"vector {name!r} is stored as f32",
+                    info.format,
+                    "convert vectors to f32",
+                )
             self._weights[name] = self.b.add_value(name, shape, info.format, Role.WEIGHT)
         return self._weights[name]
 
@@ -83,11 +102,17 @@ class Transformer:
 
     def _norm(self, x: Value, name: str, size: int | None = None) -> Value:
         w = self.weight(f"{name}.weight", (size or self.config.width,))
-        return self.b.emit("rms_norm", {"x": x, "w": w}, settings={"eps": self.config.norm_eps}, label=name)["y"]
+        return self.b.emit(
+            "rms_norm", {"x": x, "w": w}, settings={"eps": self.config.norm_eps}, label=name
+        )["y"]
 
-    def _linear(self, x: Value, name: str, rows: int, *, addend: Value | None = None, bias: bool = False) -> Value:
+    def _linear(
+        self, x: Value, name: str, rows: int, *, addend: Value | None = None, bias: bool = False
+    ) -> Value:
         w = self.weight(f"{name}.weight", (rows, x.shape[1]))
-        y = self.b.emit("matmul", {"x": x, "w": w, "c": addend}, settings={"alpha": 1.0}, label=name)["y"]
+        y = self.b.emit(
+            "matmul", {"x": x, "w": w, "c": addend}, settings={"alpha": 1.0}, label=name
+        )["y"]
         if bias:
             b = self.weight(f"{name}.bias", (rows,))
             y = self.b.emit("bias", {"x": y, "b": b}, label=f"{name}.bias")["y"]
@@ -125,7 +150,9 @@ class Transformer:
 
     def _cached(self, x: Value, rows: Value, name: str) -> Value:
         cache = self.b.add_value(name, (self.cache_rows, x.shape[1]), "f32", Role.STATE)
-        return self.b.emit("scatter_rows", {"x": x, "rows": rows}, into={"y": cache}, label=name)["y"]
+        return self.b.emit("scatter_rows", {"x": x, "rows": rows}, into={"y": cache}, label=name)[
+            "y"
+        ]
 
     def _feed_forward(self, x: Value, block: str) -> Value:
         normed = self._norm(x, f"{block}.ffn_norm")

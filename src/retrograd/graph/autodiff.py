@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation as a graph transform: each node's op adds its backward nodes through a tape."""
+"""Reverse-mode differentiation as a graph transform, by each op's gradient rule."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,8 @@ def differentiate(graph: Graph, seeds: Mapping[str, str]) -> Graph:
     """Adds the backward pass of a forward graph.
 
     Args:
-        graph: the forward graph. Every value of role PARAMETER receives a GRADIENT value named ``<name>.grad``,
+        graph: the forward graph. Every value of role PARAMETER receives a GRADIENT value named
+            ``<name>.grad``,
             which the backward nodes accumulate into.
         seeds: name of an output -> name of the input value that is its cotangent.
 
@@ -36,17 +37,26 @@ class _Differentiator:
     def run(self) -> Graph:
         for value in self.forward.values:
             if value.role is Role.PARAMETER:
-                grad = self.builder.add_value(f"{value.name}.grad", value.shape, "f32", Role.GRADIENT)
+                grad = self.builder.add_value(
+                    f"{value.name}.grad", value.shape, "f32", Role.GRADIENT
+                )
                 self.accumulators[value.id] = grad
         for node in reversed(self.forward.nodes):
-            if not self.active.isdisjoint(node.writes) and any(v in self.cotangents for v in node.writes):
+            if not self.active.isdisjoint(node.writes) and any(
+                v in self.cotangents for v in node.writes
+            ):
                 self._back(node)
         return self.builder.build()
 
     def _back(self, node: Node) -> None:
         vjp = OPS[node.op].vjp
         if vjp is None:
-            raise InternalError("autodiff", "every op on the path to a parameter has a gradient rule", node.op, "report this")
+            raise InternalError(
+                "autodiff",
+                "every op on the path to a parameter has a gradient rule",
+                node.op,
+                "report this",
+            )
         vjp(_NodeTape(self, node))
 
 
@@ -86,8 +96,10 @@ class _NodeTape:
 
     def take(self, name: str) -> Value | None:
         value = self._owner.cotangents.get(self._node.inputs[name])
-        # A cotangent that two inputs share (the two sides of an add) must stay as it is for the other side; handing
-        # it over as an addend is still right, because an addend's buffer is reused only when nobody reads it later.
+        # A cotangent that two inputs share (the two sides of an add) must stay as it is for the
+        # other side; handing
+        # it over as an addend is still right, because an addend's buffer is reused only when nobody
+        # reads it later.
         self._owner.cotangents.pop(self._node.inputs[name], None)
         return value
 
@@ -96,7 +108,9 @@ class _NodeTape:
         value = _as_value(cotangent)
         earlier = self._owner.cotangents.get(key)
         if earlier is not None:
-            value = self._owner.builder.emit("add", {"a": earlier, "b": value}, label=f"{self._node.label}.grad")["y"]
+            value = self._owner.builder.emit(
+                "add", {"a": earlier, "b": value}, label=f"{self._node.label}.grad"
+            )["y"]
         self._owner.cotangents[key] = value
 
     def accumulator(self, name: str) -> Value:
@@ -122,5 +136,10 @@ class _NodeTape:
 
 def _as_value(spec: Spec) -> Value:
     if not isinstance(spec, Value):
-        raise InternalError("autodiff", "gradient rules pass on the values they were given", type(spec), "report this")
+        raise InternalError(
+            "autodiff",
+            "gradient rules pass on the values they were given",
+            type(spec),
+            "report this",
+        )
     return spec

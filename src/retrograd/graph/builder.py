@@ -1,4 +1,4 @@
-"""Builds graphs: every value's shape comes from its op's rule, every node is checked as it is added."""
+"""Builds graphs: shapes come from the ops' rules, and a node is checked as it is added."""
 
 from collections.abc import Mapping
 
@@ -31,9 +31,16 @@ class Builder:
 
     def add_view(self, name: str, base: Value, offset: int, shape: tuple[int, ...]) -> Value:
         """A slice of another value's buffer, ``offset`` bytes in, of the same dtype."""
-        value = Value(len(self.values), name, tuple(shape), base.dtype, base.role, (base.id, offset))
+        value = Value(
+            len(self.values), name, tuple(shape), base.dtype, base.role, (base.id, offset)
+        )
         if offset < 0 or offset + value.n_bytes > base.n_bytes:
-            raise InternalError("graph", "a view lies inside its base", (offset, value.n_bytes, base.n_bytes), "report this")
+            raise InternalError(
+                "graph",
+                "a view lies inside its base",
+                (offset, value.n_bytes, base.n_bytes),
+                "report this",
+            )
         self.values.append(value)
         return value
 
@@ -67,9 +74,16 @@ class Builder:
                 continue
             target = (into or {}).get(name)
             if target is None:
-                target = self.add_value(f"{label or op}.{name}#{len(self.nodes)}", shape, dtype, Role.ACTIVATION)
+                target = self.add_value(
+                    f"{label or op}.{name}#{len(self.nodes)}", shape, dtype, Role.ACTIVATION
+                )
             elif (target.shape, target.dtype) != (shape, dtype):
-                raise InternalError(op, f"'{name}' is {dtype} of shape {shape}", (target.dtype, target.shape), "report this")
+                raise InternalError(
+                    op,
+                    f"'{name}' is {dtype} of shape {shape}",
+                    (target.dtype, target.shape),
+                    "report this",
+                )
             outputs[name] = target
         self.nodes.append(
             Node(
@@ -89,8 +103,15 @@ class Builder:
         return Graph(tuple(self.values), tuple(self.nodes), dict(self.outputs))
 
     @staticmethod
-    def _check_fields(op: str, kernel: Kernel, bound: Mapping[str, Value], settings: Mapping[str, Setting]) -> None:
+    def _check_fields(
+        op: str, kernel: Kernel, bound: Mapping[str, Value], settings: Mapping[str, Setting]
+    ) -> None:
         missing = [n for n in kernel.inputs if n not in bound and n not in kernel.optional]
         if missing or set(settings) != set(kernel.settings):
             got = (sorted(bound), sorted(settings))
-            raise InternalError(op, f"fields {kernel.inputs} and settings {kernel.settings} are given", got, "report this")
+            raise InternalError(
+                op,
+                f"fields {kernel.inputs} and settings {kernel.settings} are given",
+                got,
+                "report this",
+            )

@@ -1,6 +1,7 @@
-"""The static graph: values with known shapes and dtypes, and nodes that name an op, a direction and fields.
+"""The static graph: values of known shape and dtype, and nodes that bind them to ops.
 
-Forward, loss, backward and optimizer step are one graph. An activation is written once; a parameter or a state is
+Forward, loss, backward and optimizer step are one graph. An activation is written once; a parameter
+or a state is
 persistent and may be written in place, in program order.
 """
 

@@ -1,4 +1,4 @@
-"""LoRA as a graph rewrite: y = x W^T + scale (dropout(x) A^T) B^T on chosen products (arXiv:2106.09685)."""
+"""LoRA (arXiv:2106.09685) as a graph rewrite: y = x W^T + scale (dropout(x) A^T) B^T."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,13 +43,17 @@ class _Rewrite:
     def run(self) -> Graph:
         for value in self.graph.values:
             if value.role is not Role.ACTIVATION:
-                self.moved[value.id] = self.builder.add_value(value.name, value.shape, value.dtype, value.role)
+                self.moved[value.id] = self.builder.add_value(
+                    value.name, value.shape, value.dtype, value.role
+                )
         for node in self.graph.nodes:
             self._copy(node)
             adapter = self._adapter(node)
             if adapter is not None:
                 self._adapt(node, adapter)
-        self.builder.outputs = {name: self.moved[vid].id for name, vid in self.graph.outputs.items()}
+        self.builder.outputs = {
+            name: self.moved[vid].id for name, vid in self.graph.outputs.items()
+        }
         return self.builder.build()
 
     def _adapter(self, node: Node) -> Adapter | None:
@@ -85,12 +89,22 @@ class _Rewrite:
         b = self.builder.add_value(f"{w.name}.lora_b", (rows, adapter.rank), "f32", role)
         x = self.moved[node.inputs["x"]]
         if adapter.dropout is not None:
-            fields = {"x": x, "token_index": self._named("token_index"), "step": self._named("step")}
-            x = self.builder.emit("dropout", fields, settings=adapter.dropout, label=f"{w.name}.dropout")["y"]
-        middle = self.builder.emit("matmul", {"x": x, "w": a}, settings={"alpha": 1.0}, label=a.name)["y"]
+            fields = {
+                "x": x,
+                "token_index": self._named("token_index"),
+                "step": self._named("step"),
+            }
+            x = self.builder.emit(
+                "dropout", fields, settings=adapter.dropout, label=f"{w.name}.dropout"
+            )["y"]
+        middle = self.builder.emit(
+            "matmul", {"x": x, "w": a}, settings={"alpha": 1.0}, label=a.name
+        )["y"]
         base = self.moved[node.outputs["y"]]
         fields = {"x": middle, "w": b, "c": base}
-        out = self.builder.emit("matmul", fields, settings={"alpha": adapter.scale}, label=b.name)["y"]
+        out = self.builder.emit("matmul", fields, settings={"alpha": adapter.scale}, label=b.name)[
+            "y"
+        ]
         self.moved[node.outputs["y"]] = out
 
     def _named(self, name: str) -> Value:

@@ -1,4 +1,4 @@
-"""Memory plan: a place in one arena for every activation and every scratch buffer, before anything is allocated."""
+"""Memory plan: a place in one arena for every activation and scratch buffer, before allocation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,10 @@ class Plan:
         offsets: arena offset in bytes of each activation.
         scratch: arena offset in bytes of each node's scratch, by node index.
         arena_bytes: peak of the arena.
-        posts: bytes by post: weights, constants, parameters, gradients, state, inputs, activations, scratch.
-            ``activations`` and ``scratch`` share the arena and sum to its peak at the moment of the peak.
+        posts: bytes by post: weights, constants, parameters, gradients, state, inputs, activations,
+            scratch.
+            ``activations`` and ``scratch`` share the arena and sum to its peak at the moment of the
+            peak.
     """
 
     offsets: Mapping[int, int]
@@ -28,7 +30,7 @@ class Plan:
 
 
 def plan(graph: Graph, *, threads: int) -> Plan:
-    """Places activations by liveness with a best-fit free list; the result depends on the graph and threads alone."""
+    """Places activations by liveness, best fit; a function of the graph and threads alone."""
     return _Planner(graph, threads).run()
 
 
@@ -45,7 +47,11 @@ class _Planner:
     def run(self) -> Plan:
         last_use = self._last_uses()
         for index, node in enumerate(self.graph.nodes):
-            dying = {v for v in (*node.reads, *node.writes) if last_use.get(v) == index and self._in_arena(v)}
+            dying = {
+                v
+                for v in (*node.reads, *node.writes)
+                if last_use.get(v) == index and self._in_arena(v)
+            }
             inherited = self._place_outputs(node, dying)
             self._place_scratch(index, node)
             for vid in sorted(dying - inherited):
@@ -72,7 +78,12 @@ class _Planner:
             if not self._in_arena(vid):
                 continue
             donor = node.inputs.get(kernel.in_place.get(name, ""))
-            if donor is not None and donor in dying and self._may_take(node, donor, vid) and donor not in inherited:
+            if (
+                donor is not None
+                and donor in dying
+                and self._may_take(node, donor, vid)
+                and donor not in inherited
+            ):
                 self.offsets[vid] = self.offsets[donor]
                 inherited.add(donor)
             else:
@@ -121,7 +132,8 @@ class _Planner:
             "inputs": posts[Role.INPUT],
         }
         live, scratch = self.at_peak
-        # What first-fit placement loses to holes is counted as scratch, so that the two add up to the arena.
+        # What first-fit placement loses to holes is counted as scratch, so that the two add up to
+        # the arena.
         return {**named, "activations": live, "scratch": scratch + self.heap.peak - live - scratch}
 
 
@@ -135,7 +147,9 @@ class _Heap:
     def allocate(self, size: int) -> int:
         if size == 0:
             return 0
-        fits = [(length, offset, i) for i, (offset, length) in enumerate(self._free) if length >= size]
+        fits = [
+            (length, offset, i) for i, (offset, length) in enumerate(self._free) if length >= size
+        ]
         if fits:
             length, offset, i = min(fits)
             if length == size:

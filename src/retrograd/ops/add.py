@@ -7,7 +7,12 @@ from retrograd.ops.op import Inferred, Kernel, Op, Setting, Spec, Tape, need
 
 
 def _forward(v: Mapping[str, Spec], _: Mapping[str, Setting]) -> Inferred:
-    need("add", "both terms have one shape", holds=v["a"].shape == v["b"].shape, got=(v["a"].shape, v["b"].shape))
+    need(
+        "add",
+        "both terms have one shape",
+        holds=v["a"].shape == v["b"].shape,
+        got=(v["a"].shape, v["b"].shape),
+    )
     return Inferred({"y": (v["a"].shape, "f32")}, {"n": prod(v["a"].shape)})
 
 

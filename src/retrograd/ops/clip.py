@@ -1,6 +1,7 @@
 """Global gradient norm from chunk sums, and the one factor that every tensor's step applies.
 
-norm = sqrt(pairwise float64 sum); scale = min(1, max_norm / max(norm, 1e-12)); max_norm <= 0 gives scale 1.
+norm = sqrt(pairwise float64 sum); scale = min(1, max_norm / max(norm, 1e-12)); max_norm <= 0 gives
+scale 1.
 """
 
 from collections.abc import Mapping
@@ -17,5 +18,10 @@ def _scratch(dims: Mapping[str, int], _s: Mapping[str, Setting], _t: int, _d: st
 
 
 OP = Op(
-    "clip", {"forward": Kernel(("sums",), ("norm", "scale"), _forward, settings=("max_norm",), scratch=_scratch)}
+    "clip",
+    {
+        "forward": Kernel(
+            ("sums",), ("norm", "scale"), _forward, settings=("max_norm",), scratch=_scratch
+        )
+    },
 )

@@ -1,6 +1,7 @@
-"""Dropout from the counter stream: y = x scale where the element's random word is at least ``threshold``, else 0.
+"""Dropout from the counter stream: y = x scale where word >= ``threshold``, else 0.
 
-The element's index is token_index[t] C + c, so the mask depends on the token's place in the step's data and
+The element's index is token_index[t] C + c, so the mask depends on the token's place in the step's
+data and
 not on micro-batches or packing. The mask is drawn again in backward, never stored.
 """
 
@@ -16,12 +17,18 @@ def _infer(name: str, out: str) -> Kernel:
         t, c = matrix("dropout", name, v[name])
         return Inferred({out: ((t, c), "f32")}, {"T": t, "C": c})
 
-    return Kernel((name, "token_index", "step"), (out,), rule, settings=_SETTINGS, in_place={out: name})
+    return Kernel(
+        (name, "token_index", "step"), (out,), rule, settings=_SETTINGS, in_place={out: name}
+    )
 
 
 def _vjp(tape: Tape) -> None:
     if tape.wants("x"):
-        inputs = {"dy": tape.cotangent("y"), "token_index": tape.value("token_index"), "step": tape.value("step")}
+        inputs = {
+            "dy": tape.cotangent("y"),
+            "token_index": tape.value("token_index"),
+            "step": tape.value("step"),
+        }
         settings = {n: tape.setting(n) for n in _SETTINGS}
         tape.add("x", tape.emit("backward", inputs, settings=settings)["dx"])
 

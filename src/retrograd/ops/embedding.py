@@ -20,7 +20,11 @@ def _backward_weight(v: Mapping[str, Spec], _: Mapping[str, Setting]) -> Inferre
 def _vjp(tape: Tape) -> None:
     if tape.wants("w"):
         dw = tape.accumulator("w")
-        tape.emit("backward_weight", {"dy": tape.cotangent("y"), "ids": tape.value("ids"), "c": dw}, into={"dw": dw})
+        tape.emit(
+            "backward_weight",
+            {"dy": tape.cotangent("y"), "ids": tape.value("ids"), "c": dw},
+            into={"dw": dw},
+        )
 
 
 OP = Op(

@@ -1,7 +1,9 @@
 """The language-model head fused with cross entropy over vocabulary tiles: no T x V array exists.
 
-nll[t] = logsumexp_v(h[t].w[v]) - h[t].w[targets[t]]; targets < 0 are ignored. The forward pass streams a running
-maximum, sum and weighted sum of rows of w (attention with the vocabulary as keys and values), which gives
+nll[t] = logsumexp_v(h[t].w[v]) - h[t].w[targets[t]]; targets < 0 are ignored. The forward pass
+streams a running
+maximum, sum and weighted sum of rows of w (attention with the vocabulary as keys and values), which
+gives
 d nll[t] / d h[t] without a second pass; backward scales it by the cotangent of nll[t].
 """
 
@@ -17,8 +19,18 @@ VOCABULARY_TILE = 512
 def _forward(v: Mapping[str, Spec], _: Mapping[str, Setting]) -> Inferred:
     t, c = matrix("linear_cross_entropy", "h", v["h"])
     vocabulary, c_w = matrix("linear_cross_entropy", "w", v["w"])
-    need("linear_cross_entropy", "h and w have one width", holds=c == c_w, got=(v["h"].shape, v["w"].shape))
-    need("linear_cross_entropy", "one target per row", holds=v["targets"].shape == (t,), got=v["targets"].shape)
+    need(
+        "linear_cross_entropy",
+        "h and w have one width",
+        holds=c == c_w,
+        got=(v["h"].shape, v["w"].shape),
+    )
+    need(
+        "linear_cross_entropy",
+        "one target per row",
+        holds=v["targets"].shape == (t,),
+        got=v["targets"].shape,
+    )
     outputs = {"nll": ((t,), "f32"), "dh_unit": ((t, c), "f32")}
     return Inferred(outputs, {"T": t, "V": vocabulary, "C": c})
 
@@ -47,7 +59,12 @@ OP = Op(
     "linear_cross_entropy",
     {
         "forward": Kernel(
-            ("h", "w", "targets"), ("nll", "dh_unit"), _forward, optional=frozenset({"dh_unit"}), weight="w", scratch=_scratch
+            ("h", "w", "targets"),
+            ("nll", "dh_unit"),
+            _forward,
+            optional=frozenset({"dh_unit"}),
+            weight="w",
+            scratch=_scratch,
         ),
         "backward": Kernel(("dnll", "dh_unit"), ("dh",), _backward, in_place={"dh": "dh_unit"}),
     },

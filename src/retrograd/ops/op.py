@@ -58,7 +58,7 @@ class Tape(Protocol):
         ...
 
     def take(self, name: str) -> Spec | None:
-        """Removes and returns what has been added to an input's cotangent so far, to be folded into a kernel."""
+        """Removes and returns an input's cotangent so far, to be folded into a kernel."""
         ...
 
     def add(self, name: str, cotangent: Spec) -> None:
@@ -66,7 +66,7 @@ class Tape(Protocol):
         ...
 
     def accumulator(self, name: str) -> Spec:
-        """The gradient buffer of a parameter input, which the kernel reads as ``c`` and writes in place."""
+        """The gradient buffer of a parameter: the kernel reads it as ``c`` and writes it."""
         ...
 
     def emit(
@@ -92,8 +92,10 @@ class Kernel:
         optional: fields that may be absent.
         settings: names of the 4-byte and 8-byte settings after the dimensions.
         weight: the input whose storage format stands in the row's dtype slot.
-        in_place: output field -> input field whose buffer it may take over when that input dies here.
-        scratch: bytes of scratch from (dims, settings, threads, dtype of `weight`); None for no scratch field.
+        in_place: output field -> input field whose buffer it may take over when that input dies
+            here.
+        scratch: bytes of scratch from (dims, settings, threads, dtype of `weight`); None for no
+            scratch field.
     """
 
     inputs: tuple[str, ...]
@@ -102,7 +104,7 @@ class Kernel:
     optional: frozenset[str] = frozenset()
     settings: tuple[str, ...] = ()
     weight: str | None = None
-    in_place: Mapping[str, str] = field(default_factory=dict)
+    in_place: Mapping[str, str] = field(default_factory=dict[str, str])
     scratch: Callable[[Mapping[str, int], Mapping[str, Setting], int, str], int] | None = None
 
 
@@ -128,7 +130,9 @@ def need(op: str, rule: str, *, holds: bool, got: object) -> None:
 def matrix(op: str, name: str, value: Spec) -> tuple[int, int]:
     """Rows and columns of a value that must have two dimensions."""
     if len(value.shape) != 2:
-        raise ShapeError(op, f"'{name}' has two dimensions", value.shape, "fix the graph or the model's metadata")
+        raise ShapeError(
+            op, f"'{name}' has two dimensions", value.shape, "fix the graph or the model's metadata"
+        )
     return value.shape[0], value.shape[1]
 
 
@@ -137,6 +141,8 @@ def dtype_slot(kernel: Kernel, inputs: Mapping[str, Spec]) -> str:
     if kernel.weight is None:
         return "f32"
     if kernel.weight not in inputs:
-        raise InternalError("ops", "a kernel row is chosen by its weight", kernel.weight, "report this")
+        raise InternalError(
+            "ops", "a kernel row is chosen by its weight", kernel.weight, "report this"
+        )
     stored = inputs[kernel.weight].dtype
     return "f32" if stored == "f32" else f"{stored}-f32"

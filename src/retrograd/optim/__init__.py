@@ -1,4 +1,4 @@
-"""Optimizers: one file each with state layout, settings and step; schedule and clipping beside them."""
+"""Optimizers, one file each: state layout, settings, step; schedule and clipping beside them."""
 
 from retrograd.optim.schedule import learning_rate as learning_rate
 from retrograd.optim.step import OPTIMIZERS as OPTIMIZERS

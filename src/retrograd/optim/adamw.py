@@ -1,6 +1,7 @@
 """AdamW with decoupled decay (arXiv:1711.05101). The element-wise step is native/cpu/adamw.cpp.
 
-x = x w - lr ((m / k1) / (sqrt(v / k2) + eps)); the scalars below are float64 on the host, rounded once.
+x = x w - lr ((m / k1) / (sqrt(v / k2) + eps)); the scalars below are float64 on the host, rounded
+once.
 """
 
 from dataclasses import dataclass
@@ -42,8 +43,15 @@ class AdamW:
             np.float64,
         ).astype(np.float32)
 
-    def emit(self, builder: Builder, x: Value, gradient: Value, settings: Value, clip: Value) -> None:
+    def emit(
+        self, builder: Builder, x: Value, gradient: Value, settings: Value, clip: Value
+    ) -> None:
         """Adds the step of one parameter."""
-        state = {slot: builder.add_value(f"{x.name}.{slot}", x.shape, "f32", Role.STATE) for slot in self.slots}
+        state = {
+            slot: builder.add_value(f"{x.name}.{slot}", x.shape, "f32", Role.STATE)
+            for slot in self.slots
+        }
         inputs = {"g": gradient, "settings": settings, "clip": clip}
-        builder.emit("adamw", inputs, direction="step", into={"x": x, **state}, label=f"{x.name}.step")
+        builder.emit(
+            "adamw", inputs, direction="step", into={"x": x, **state}, label=f"{x.name}.step"
+        )

@@ -1,4 +1,4 @@
-"""SGD with decoupled decay and optional (Nesterov) momentum. The element-wise step is native/cpu/sgd.cpp."""
+"""SGD with decoupled decay and optional (Nesterov) momentum; the step is native/cpu/sgd.cpp."""
 
 from dataclasses import dataclass
 
@@ -27,12 +27,21 @@ class Sgd:
     def settings(self, step: int, rate: float, decay: float) -> npt.NDArray[np.float32]:
         """The settings buffer; the same at every step but for the rate."""
         del step
-        return np.array([rate, self.options.momentum, 1.0 - rate * decay], np.float64).astype(np.float32)
+        return np.array([rate, self.options.momentum, 1.0 - rate * decay], np.float64).astype(
+            np.float32
+        )
 
-    def emit(self, builder: Builder, x: Value, gradient: Value, settings: Value, clip: Value) -> None:
+    def emit(
+        self, builder: Builder, x: Value, gradient: Value, settings: Value, clip: Value
+    ) -> None:
         """Adds the step of one parameter."""
-        state = {slot: builder.add_value(f"{x.name}.{slot}", x.shape, "f32", Role.STATE) for slot in self.slots}
+        state = {
+            slot: builder.add_value(f"{x.name}.{slot}", x.shape, "f32", Role.STATE)
+            for slot in self.slots
+        }
         inputs = {"g": gradient, "settings": settings, "clip": clip}
         into = {"x": x, **state}
         nesterov = {"nesterov": int(self.options.nesterov)}
-        builder.emit("sgd", inputs, direction="step", settings=nesterov, into=into, label=f"{x.name}.step")
+        builder.emit(
+            "sgd", inputs, direction="step", settings=nesterov, into=into, label=f"{x.name}.step"
+        )

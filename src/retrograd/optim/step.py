@@ -1,4 +1,4 @@
-"""The optimizer step as graph phases: zero the gradients, find the global norm, update every parameter."""
+"""The optimizer step as graph phases: zero the gradients, find their norm, update."""
 
 from retrograd.config.options import OptimizerOptions
 from retrograd.graph import Builder, Graph, Phase, Role, Value
@@ -14,6 +14,7 @@ OPTIMIZERS: dict[str, type[AdamW] | type[Sgd]] = {"adamw": AdamW, "sgd": Sgd}
 
 
 def make_optimizer(options: OptimizerOptions) -> Optimizer:
+    """The optimizer that the options name."""
     return OPTIMIZERS[options.name](options)
 
 
@@ -27,12 +28,15 @@ def add_step(graph: Graph, optimizer: Optimizer) -> Graph:
     forward_and_backward, builder.nodes = builder.nodes, []
     builder.phase = Phase.BEGIN
     for _, gradient in pairs:
-        builder.emit("fill", {}, settings={"value": 0.0}, into={"y": gradient}, label=f"{gradient.name}.zero")
+        builder.emit(
+            "fill", {}, settings={"value": 0.0}, into={"y": gradient}, label=f"{gradient.name}.zero"
+        )
     builder.nodes += forward_and_backward
     clip = _add_norm(builder, [g for _, g in pairs], optimizer.options.max_grad_norm)
     builder.phase = Phase.UPDATE
     settings = {
-        name: builder.add_value(name, (optimizer.n_settings,), "f32", Role.INPUT) for name in (DECAYED, PLAIN)
+        name: builder.add_value(name, (optimizer.n_settings,), "f32", Role.INPUT)
+        for name in (DECAYED, PLAIN)
     }
     for parameter, gradient in pairs:
         chosen = settings[DECAYED if len(parameter.shape) > 1 else PLAIN]
@@ -47,7 +51,7 @@ def trained(graph: Graph) -> list[tuple[Value, Value]]:
 
 
 def norm_slices(pairs: list[tuple[Value, Value]]) -> list[tuple[str, int, int]]:
-    """Parameter name with the range of chunk sums that is its own, for naming the tensor of a bad norm."""
+    """Parameter name and range of its chunk sums, for naming the tensor of a bad norm."""
     slices: list[tuple[str, int, int]] = []
     begin = 0
     for parameter, gradient in pairs:
@@ -65,9 +69,13 @@ def _add_norm(builder: Builder, gradients: list[Value], max_norm: float) -> Valu
     for gradient in gradients:
         count = chunks(gradient.n_bytes // 4)
         part = builder.add_view(f"{SUMS}.{gradient.name}", sums, begin * 8, (count,))
-        builder.emit("sum_squares", {"g": gradient}, into={"sums": part}, label=f"{gradient.name}.norm")
+        builder.emit(
+            "sum_squares", {"g": gradient}, into={"sums": part}, label=f"{gradient.name}.norm"
+        )
         begin += count
     norm = builder.add_value(NORM, (1,), "f64", Role.STATE)
     scale = builder.add_value(CLIP, (1,), "f32", Role.STATE)
     fields = {"norm": norm, "scale": scale}
-    return builder.emit("clip", {"sums": sums}, settings={"max_norm": max_norm}, into=fields, label="clip")["scale"]
+    return builder.emit(
+        "clip", {"sums": sums}, settings={"max_norm": max_norm}, into=fields, label="clip"
+    )["scale"]

@@ -20,12 +20,17 @@ def layout_of(device: Device, row_id: str) -> Layout:
         AdmissionError: this build holds no kernel of that id.
     """
     if row_id not in device.layouts:
-        raise AdmissionError(row_id, "this build holds the kernel row", "no such row", f"rebuild the {device.name} backend")
+        raise AdmissionError(
+            row_id,
+            "this build holds the kernel row",
+            "no such row",
+            f"rebuild the {device.name} backend",
+        )
     return device.layouts[row_id]
 
 
 def pack(layout: Layout, row_id: str, fields: Mapping[str, int | float]) -> bytes:
-    """The bytes of an argument struct; absent pointers are null, every other field must be given."""
+    """The bytes of an argument struct; absent pointers are null, other fields are given."""
     blob = bytearray(layout.n_bytes)
     known = set[str]()
     for name, kind, offset, _ in layout.fields:
@@ -33,11 +38,18 @@ def pack(layout: Layout, row_id: str, fields: Mapping[str, int | float]) -> byte
         value = fields.get(name)
         if value is None:
             if kind != POINTER:
-                raise InternalError(row_id, f"the argument '{name}' is given", sorted(fields), "report this")
+                raise InternalError(
+                    row_id, f"the argument '{name}' is given", sorted(fields), "report this"
+                )
             value = 0
         struct.pack_into(f"<{_CODES[kind]}", blob, offset, value)
     if not set(fields) <= known:
-        raise InternalError(row_id, f"arguments are among {sorted(known)}", sorted(set(fields) - known), "report this")
+        raise InternalError(
+            row_id,
+            f"arguments are among {sorted(known)}",
+            sorted(set(fields) - known),
+            "report this",
+        )
     return bytes(blob)
 
 
@@ -52,7 +64,9 @@ def launch(device: Device, row_id: str, **fields: "np.ndarray | int | float | No
     for name, value in fields.items():
         if isinstance(value, np.ndarray):
             if not value.flags.c_contiguous:
-                raise InternalError(row_id, f"'{name}' is contiguous", value.strides, "copy it first")
+                raise InternalError(
+                    row_id, f"'{name}' is contiguous", value.strides, "copy it first"
+                )
             plain[name] = value.ctypes.data
         elif value is not None:
             plain[name] = value

@@ -1,4 +1,4 @@
-"""From a graph to launches: preflight, memory, argument structs, and runs of one phase with the GIL released."""
+"""From a graph to launches: preflight, memory, argument structs, runs without the GIL."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,8 +29,10 @@ def row_of(graph: Graph, node: Node, backend: str) -> str:
 class Program:
     """A compiled graph on one device.
 
-    Compiling verifies the graph, asks admission for every row, plans memory, and only then allocates. The arena is
-    shared with the store's other programs and may move when a larger one is compiled; a run binds to where it is.
+    Compiling verifies the graph, asks admission for every row, plans memory, and only then
+    allocates. The arena is
+    shared with the store's other programs and may move when a larger one is compiled; a run binds
+    to where it is.
 
     Attributes:
         graph: the verified graph.
@@ -75,7 +77,10 @@ class Program:
         self.store.write(_sized(self.inputs[name]).name, data)
 
     def read(self, name: str) -> np.ndarray:
-        """A host copy of an output or a persistent value; activations hold until the next run on the store."""
+        """A host copy of an output or a persistent value.
+
+        Outputs in the arena hold until the next run on the store.
+        """
         value = self._find(name)
         if value.role is not Role.ACTIVATION:
             return self.store.read(value)
@@ -90,7 +95,12 @@ class Program:
             return self.graph.values[self.graph.outputs[name]]
         value = self.graph.value(name)
         if value.role is Role.ACTIVATION:
-            raise InternalError("program", "the host reads outputs and persistent values", name, "name it as an output")
+            raise InternalError(
+                "program",
+                "the host reads outputs and persistent values",
+                name,
+                "name it as an output",
+            )
         return value
 
     def _bind(self) -> "_native.Program":

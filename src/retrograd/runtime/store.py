@@ -1,4 +1,4 @@
-"""Persistent device memory: one buffer for each parameter, gradient, state, constant and input of a graph.
+"""Persistent device memory: a buffer for each value of a graph that outlives a run.
 
 Frozen weights are not copied on the CPU: their address is that of the mapped file.
 """
@@ -25,7 +25,8 @@ class Store:
 
     Args:
         device: where the memory lies.
-        parent: a store whose buffers this one sees as its own; what this one allocates dies with it.
+        parent: a store whose buffers this one sees as its own; what this one allocates dies with
+            it.
     """
 
     def __init__(self, device: Device, parent: "Store | None" = None) -> None:
@@ -56,7 +57,9 @@ class Store:
                 raise InternalError("store", "a name keeps its size in bytes", got, "report this")
             return
         if value.role in (Role.WEIGHT, Role.ACTIVATION):
-            raise InternalError("store", "weights are bound before a graph is compiled", value.name, "report this")
+            raise InternalError(
+                "store", "weights are bound before a graph is compiled", value.name, "report this"
+            )
         address = self.device.stream.allocate(max(value.n_bytes, 1))
         self._addresses[value.name] = self._owned[value.name] = address
         self._sizes[value.name] = value.n_bytes
@@ -93,7 +96,7 @@ class Store:
         return self._parent._holder(name) if self._parent is not None else None
 
     def arena(self, n_bytes: int) -> int:
-        """The shared arena's address, grown to hold ``n_bytes``; growing moves it, so bind programs afterwards."""
+        """The shared arena's address, grown to ``n_bytes``; growing moves it."""
         address, size = self._arena
         if n_bytes > size:
             if address:
@@ -109,7 +112,9 @@ class Store:
         """Copies a host array into a buffer of the same size in bytes."""
         if data.nbytes != self._size(name):
             got = (name, data.nbytes, self._size(name))
-            raise InternalError("store", "a copy has the buffer's size in bytes", got, "report this")
+            raise InternalError(
+                "store", "a copy has the buffer's size in bytes", got, "report this"
+            )
         if data.nbytes:
             self.device.stream.to_device(self.address(name), np.ascontiguousarray(data))
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Real
-from operator import index
-from typing import SupportsIndex, cast
+from typing import cast
+
+import numpy as np
 
 from retrograd.errors import GgufError
 
@@ -153,9 +154,9 @@ def _id(metadata: Mapping[str, object], key: str, n_tokens: int) -> int | None:
 
 def _whole(value: object) -> int | None:
     """A whole number of any integer type, numpy's among them."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        return None
-    return index(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(cast("int", value))
+    return None
 
 
 def _array(metadata: Mapping[str, object], key: str, length: int | None) -> list[object] | None:

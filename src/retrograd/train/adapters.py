@@ -19,14 +19,18 @@ def target_weights(config: ModelConfig, targets: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: a selector is no alias and matches no weight of this model.
     """
-    names = [f"blk.{i}.{part}.weight" for i in range(config.n_layers) for part in TARGET_ALIASES.values()]
+    names = [
+        f"blk.{i}.{part}.weight" for i in range(config.n_layers) for part in TARGET_ALIASES.values()
+    ]
     chosen: set[str] = set()
     for selector in targets:
         found = _select(names, selector)
         if not found:
             aliases = ", ".join(TARGET_ALIASES)
             remedy = f"use 'auto', an alias ({aliases}) or a pattern such as 'blk.*.attn_q.weight'"
-            raise ConfigError("lora", "each entry of targets selects at least one weight", repr(selector), remedy)
+            raise ConfigError(
+                "lora", "each entry of targets selects at least one weight", repr(selector), remedy
+            )
         chosen.update(found)
     return [name for name in names if name in chosen]
 
@@ -48,9 +52,19 @@ def make_adapters(config: ModelConfig, options: LoraOptions, seed: int) -> dict[
     if options.rank < 1:
         raise ConfigError("lora", "rank is at least 1", options.rank, "choose a rank such as 8")
     if not 0.0 <= options.dropout < 1.0:
-        raise ConfigError("lora", "dropout lies in [0, 1)", options.dropout, "choose a rate such as 0.05")
+        raise ConfigError(
+            "lora", "dropout lies in [0, 1)", options.dropout, "choose a rate such as 0.05"
+        )
     names = target_weights(config, options.targets)
-    return {n: Adapter(options.rank, options.scale, True, _dropout(n, options.dropout, seed)) for n in names}
+    return {
+        n: Adapter(
+            options.rank,
+            options.scale,
+            trained=True,
+            dropout=_dropout(n, options.dropout, seed),
+        )
+        for n in names
+    }
 
 
 def _dropout(name: str, rate: float, seed: int) -> Mapping[str, int | float] | None:
@@ -58,11 +72,16 @@ def _dropout(name: str, rate: float, seed: int) -> Mapping[str, int | float] | N
         return None
     threshold = min(int(rate * 2.0**32), 2**32 - 1)
     scale = float(np.float32(1.0 / (1.0 - rate)))
-    return {"seed": seed, "tensor": name_word(f"{name}.lora_a"), "threshold": threshold, "scale": scale}
+    return {
+        "seed": seed,
+        "tensor": name_word(f"{name}.lora_a"),
+        "threshold": threshold,
+        "scale": scale,
+    }
 
 
 def first_factor_a(name: str, rank: int, columns: int, seed: int) -> npt.NDArray[np.float32]:
-    """lora_a (rank, columns): uniform in +-1/sqrt(columns), drawn from the init stream of the tensor's name."""
+    """lora_a (rank, columns), uniform in +-1/sqrt(columns), from the tensor's init stream."""
     words = stream_words(seed, Purpose.INIT, 0, f"{name}.lora_a", rank * columns)
     unit = (words.astype(np.float64) + 0.5) / 2.0**31 - 1.0
     return (unit / np.sqrt(columns)).astype(np.float32).reshape(rank, columns)

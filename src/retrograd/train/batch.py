@@ -14,13 +14,16 @@ Int32s = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Per-token arrays, (T,) int32 each, T a bucket size. Padding tokens see no key and have no target.
+    """Per-token arrays, (T,) int32 each, T a bucket size.
+
+    Padding tokens see no key and have no target.
 
     Attributes:
         positions: place inside the token's own row.
         key_begin, key_end: the keys a token sees: its row up to itself.
         targets: next token where it is supervised, else -1.
-        token_index: place in the step's data without padding, -1 for padding; the counter of dropout.
+        token_index: place in the step's data without padding, -1 for padding; the counter of
+            dropout.
         n_tokens: tokens that are not padding.
     """
 
@@ -38,7 +41,10 @@ class MicroBatch:
 
 
 def bucket(tokens: int) -> int:
-    """Smallest program size that holds a number of tokens: at most an eighth of it is padding beyond 64 tokens."""
+    """Smallest program size that holds a number of tokens.
+
+    Beyond 64 tokens at most an eighth of it is padding.
+    """
     if tokens <= 64:
         return -(-max(tokens, 1) // 8) * 8
     grain = 1 << (tokens - 1).bit_length() - 4

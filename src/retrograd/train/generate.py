@@ -1,4 +1,4 @@
-"""Generation with a key and value cache: prompts side by side, one decode step a token for all of them."""
+"""Generation with a key and value cache: one decode step a token for all prompts together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ PREFILL_TOKENS = 256  # prompt tokens handled in one run
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen from logits; temperature 0 takes the most likely one (the lowest id among equals)."""
+    """How a token is chosen; temperature 0 takes the most likely, the lowest id among equals."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -32,9 +32,13 @@ class Sampling:
     def __post_init__(self) -> None:
         """Checks the ranges."""
         if not (self.temperature >= 0.0 and np.isfinite(self.temperature)):
-            raise ConfigError("generate", "temperature is at least 0", self.temperature, "use 0 for greedy")
+            raise ConfigError(
+                "generate", "temperature is at least 0", self.temperature, "use 0 for greedy"
+            )
         if not 0.0 < self.top_p <= 1.0:
-            raise ConfigError("generate", "top_p lies in (0, 1]", self.top_p, "use 1 for all tokens")
+            raise ConfigError(
+                "generate", "top_p lies in (0, 1]", self.top_p, "use 1 for all tokens"
+            )
         if self.top_k < 0:
             raise ConfigError("generate", "top_k is at least 0", self.top_k, "use 0 for all tokens")
 
@@ -68,7 +72,12 @@ class _Slot:
 def choose(logits: npt.NDArray[np.float32], sampling: Sampling, prompt: int, place: int) -> int:
     """Picks a token id from (V,) logits; ``place`` counts a prompt's new tokens from 0."""
     if not np.isfinite(logits).all():
-        raise DataError("generate", "logits are finite", "a NaN or an infinity", "check the model and the adapter")
+        raise DataError(
+            "generate",
+            "logits are finite",
+            "a NaN or an infinity",
+            "check the model and the adapter",
+        )
     if sampling.temperature == 0.0:
         return int(np.argmax(logits))
     scaled = logits.astype(np.float64) / sampling.temperature
@@ -102,7 +111,9 @@ class Generator:
         rendered = render_chat(messages, self.tokenizer, add_generation_prompt=True)
         return self.tokenizer.encode(rendered)
 
-    def run(self, prompts: Sequence[Sequence[int]], *, max_tokens: int, sampling: Sampling) -> list[Completion]:
+    def run(
+        self, prompts: Sequence[Sequence[int]], *, max_tokens: int, sampling: Sampling
+    ) -> list[Completion]:
         """One completion a prompt, in order.
 
         Raises:
@@ -110,15 +121,21 @@ class Generator:
             DataError: a prompt is empty or does not fit the model's context.
         """
         if max_tokens < 1:
-            raise ConfigError("generate", "max_tokens is at least 1", max_tokens, "ask for at least one token")
+            raise ConfigError(
+                "generate", "max_tokens is at least 1", max_tokens, "ask for at least one token"
+            )
         for ids in prompts:
             if not 0 < len(ids) < self.session.positions:
                 rule = f"a prompt has between 1 and {self.session.positions - 1} tokens"
-                raise DataError("generate", rule, len(ids), "shorten the prompt or raise training.context")
+                raise DataError(
+                    "generate", rule, len(ids), "shorten the prompt or raise training.context"
+                )
         done: list[Completion] = []
         for first in range(0, len(prompts), MOST_PROMPTS):
             group = [list(ids) for ids in prompts[first : first + MOST_PROMPTS]]
-            for slot in _Batch(self.session, group, first, max_tokens, sampling, self.tokenizer.eot_ids).finish():
+            for slot in _Batch(
+                self.session, group, first, max_tokens, sampling, self.tokenizer.eot_ids
+            ).finish():
                 text = self.tokenizer.decode(slot.out)
                 done.append(Completion(text, tuple(slot.out), slot.stopped or "length"))
         return done
@@ -184,7 +201,9 @@ class _Batch:
         program = self.programs[key]
         zeros = np.zeros(size, np.int32)
         fields = {n: zeros.copy() for n in ("ids", "positions", "key_begin", "key_end")}
-        fields["cache_rows"] = np.full(size, -1, np.int32)  # padding is written nowhere and sees no key
+        fields["cache_rows"] = np.full(
+            size, -1, np.int32
+        )  # padding is written nowhere and sees no key
         for i, (slot, place) in enumerate(places):
             fields["ids"][i] = slot.tokens[place]
             fields["positions"][i] = place

@@ -1,4 +1,4 @@
-"""The graphs of a session: one training step, loss alone, logits, and the two halves of generation."""
+"""The graphs of a session: training step, loss, logits, and the two halves of generation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,12 +39,18 @@ class Blueprint:
     adapters: Mapping[str, Adapter]
 
 
-def build_graph(kind: Kind, blueprint: Blueprint, tokens: int, *, optimizer: Optimizer, cache_rows: int = 0) -> Graph:
+def build_graph(
+    kind: Kind, blueprint: Blueprint, tokens: int, *, optimizer: Optimizer, cache_rows: int = 0
+) -> Graph:
     """A verified graph for runs of ``tokens`` tokens."""
     builder = Builder()
     inputs = add_inputs(builder, tokens, cached=kind in CACHED)
     model = Transformer(
-        builder, blueprint.file, blueprint.config, positions=blueprint.positions, cache_rows=cache_rows
+        builder,
+        blueprint.file,
+        blueprint.config,
+        positions=blueprint.positions,
+        cache_rows=cache_rows,
     )
     if any(adapter.dropout for adapter in blueprint.adapters.values()):
         builder.add_value("token_index", (tokens,), "i32", Role.INPUT)

@@ -52,7 +52,9 @@ class Session:
         self.positions = min(self.config.context, max(context, LEAST_POSITIONS))
         if context > self.config.context:
             rule = "training.context is at most the model's context"
-            raise ConfigError("config", rule, (context, self.config.context), "lower training.context")
+            raise ConfigError(
+                "config", rule, (context, self.config.context), "lower training.context"
+            )
         self.optimizer = make_optimizer(optimizer)
         self.device: Device = open_device(device_name, threads=threads)
         self.store = Store(self.device)
@@ -66,7 +68,7 @@ class Session:
         return build_graph(kind, blueprint, tokens, optimizer=self.optimizer, cache_rows=cache_rows)
 
     def program(self, kind: Kind, tokens: int) -> Program:
-        """The compiled program of a kind and size; the least recently used is dropped beyond a few."""
+        """The compiled program of a kind and size; the least recently used go first."""
         key = (kind, tokens)
         if key not in self._programs:
             self._programs[key] = Program(self.graph(kind, tokens), self.store)
@@ -75,13 +77,17 @@ class Session:
         self._programs.move_to_end(key)
         return self._programs[key]
 
-    def set_adapters(self, adapters: Mapping[str, Adapter], factors: Mapping[str, Float32s]) -> None:
+    def set_adapters(
+        self, adapters: Mapping[str, Adapter], factors: Mapping[str, Float32s]
+    ) -> None:
         """Replaces the adapter: its place in the graphs and the values of its factors.
 
         Args:
             factors: ``<weight>.lora_a`` (r, in) and ``<weight>.lora_b`` (out, r) for each weight.
         """
-        if set(adapters) != set(self.adapters) or any(adapters[n].rank != self.adapters[n].rank for n in adapters):
+        if set(adapters) != set(self.adapters) or any(
+            adapters[n].rank != self.adapters[n].rank for n in adapters
+        ):
             self._drop_adapter()
         self._programs.clear()
         self.adapters = dict(adapters)
@@ -101,7 +107,7 @@ class Session:
         return out
 
     def base_digest(self) -> str:
-        """SHA-256 over the stored bytes of every tensor, as they lie in memory now, in file order."""
+        """SHA-256 over the stored bytes of every tensor, as they lie in memory now."""
         sha = hashlib.sha256()
         for name in self.file.tensors:
             sha.update(name.encode())

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +95,7 @@ class Trainer:
         if lora is not None:
             self._new_adapter(lora)
 
-    # -- what the model is ------------------------------------------------------------------------------------------
+    # -- what the model is
 
     @property
     def model(self) -> ModelConfig:
@@ -118,10 +119,10 @@ class Trainer:
         names = [f"{w}.{part}" for w in self.session.adapters for part in ("lora_a", "lora_b")]
         return {name: self.session.factor(name) for name in names}
 
-    # -- scoring ----------------------------------------------------------------------------------------------------
+    # -- scoring
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids of a text, without begin and end tokens; special tokens written out are recognised."""
+        """Token ids of a text, without begin and end; special tokens in it are recognised."""
         return self.tokenizer.encode(text)
 
     def logits(self, token_ids: TokenRows) -> Float32s:
@@ -135,7 +136,9 @@ class Trainer:
         """
         rows = self._rows(token_ids)
         if len({len(row) for row in rows}) != 1:
-            raise DataError("logits", "rows have one length", [len(row) for row in rows], "call once a length")
+            raise DataError(
+                "logits", "rows have one length", [len(row) for row in rows], "call once a length"
+            )
         out = np.empty((len(rows), len(rows[0]), self.model.vocabulary), np.float32)
         for i, row in enumerate(rows):
             batch = join_rows([Example(row, row)])
@@ -145,22 +148,28 @@ class Trainer:
             out[i] = program.read("logits")[: len(row)]
         return out
 
-    def loss_and_gradients(self, token_ids: TokenRows, labels: TokenRows) -> tuple[float, dict[str, Float32s]]:
+    def loss_and_gradients(
+        self, token_ids: TokenRows, labels: TokenRows
+    ) -> tuple[float, dict[str, Float32s]]:
         """Loss and gradient of every trained tensor, without a step.
 
         Args:
             token_ids: (B, T) or (T,) ids; a list of rows may be ragged.
-            labels: same shape; -100 is ignored. Labels are aligned with token_ids and shifted inside.
+            labels: same shape; -100 is ignored. Labels are aligned with token_ids and shifted
+                inside.
 
         Returns:
-            The mean loss over supervised tokens, and gradients by tensor name (``<weight>.lora_a`` (r, in),
+            The mean loss over supervised tokens, and gradients by tensor name (``<weight>.lora_a``
+            (r, in),
             ``<weight>.lora_b`` (out, r)).
         """
         self._require_trained()
         ids, marks = self._rows(token_ids), _ragged(labels)
         if [len(r) for r in ids] != [len(r) for r in marks]:
             got = ([len(r) for r in ids], [len(r) for r in marks])
-            raise DataError("loss", "labels have the shape of token_ids", got, "give one label per token")
+            raise DataError(
+                "loss", "labels have the shape of token_ids", got, "give one label per token"
+            )
         rows = [Example(row, list(mark)) for row, mark in zip(ids, marks, strict=True)]
         loss, program = self._accumulate(rows, step=self.step + 1)
         pairs = trained(program.graph)
@@ -181,12 +190,13 @@ class Trainer:
         _require_supervised(count, rows)
         return EvalReport(total / count, count)
 
-    # -- training ---------------------------------------------------------------------------------------------------
+    # -- training
 
     def train_step(self, rows: Sequence[Example]) -> StepReport:
         """One optimizer step over rows, in micro-batches of ``training.micro_batch`` rows.
 
-        The loss is normalised over the supervised tokens of the whole step, so the split changes nothing but rounding.
+        The loss is normalised over the supervised tokens of the whole step, so the split changes
+        nothing but rounding.
 
         Raises:
             DataError: no row, or no supervised token.
@@ -209,7 +219,7 @@ class Trainer:
         supervised = sum(row.n_supervised for row in rows)
         return StepReport(step, loss, rate, norm, supervised, tokens, time.perf_counter() - start)
 
-    # -- generation -------------------------------------------------------------------------------------------------
+    # -- generation
 
     def generate(
         self,
@@ -231,7 +241,8 @@ class Trainer:
             temperature: 0 for the most likely token, else softmax(logits / temperature).
             top_p: smallest set of tokens with at least this much probability; 1 for all.
             top_k: this many most likely tokens; 0 for all.
-            seed: key of the sampling stream; a prompt's draws depend on its place and not on its companions.
+            seed: key of the sampling stream; a prompt's draws depend on its place and not on its
+                companions.
             chat: render each prompt as a conversation in the model's template.
             system: system message of that conversation.
 
@@ -244,12 +255,17 @@ class Trainer:
         ids = [generator.prompt_ids(text, chat=chat, system=system) for text in texts]
         return generator.run(ids, max_tokens=max_tokens, sampling=sampling)
 
-    # -- adapters ---------------------------------------------------------------------------------------------------
+    # -- adapters
 
     def load_adapter(self, path: str | Path) -> None:
-        """Replaces the adapter by one from a file; rank and scale are the file's. Optimizer state starts anew."""
+        """Replaces the adapter by one from a file, whose rank and scale then hold.
+
+        Optimizer state starts anew.
+        """
         loaded = read_adapter(path, self.session.file)
-        adapters = {n: Adapter(f.rank, loaded.scale(n), self._trained) for n, f in loaded.factors.items()}
+        adapters = {
+            n: Adapter(f.rank, loaded.scale(n), self._trained) for n, f in loaded.factors.items()
+        }
         factors: dict[str, Float32s] = {}
         for name, pair in loaded.factors.items():
             factors[f"{name}.lora_a"], factors[f"{name}.lora_b"] = pair.lora_a, pair.lora_b
@@ -265,16 +281,22 @@ class Trainer:
             GgufError: the file cannot be written or read back.
         """
         if not self.session.adapters:
-            raise ConfigError("adapter", "there is an adapter to save", "none", "give lora options or load one")
+            raise ConfigError(
+                "adapter", "there is an adapter to save", "none", "give lora options or load one"
+            )
         values = self.parameters()
         factors = {n: (values[f"{n}.lora_a"], values[f"{n}.lora_b"]) for n in self.session.adapters}
         name = self.session.file.metadata.get("general.name")
         extra = {"general.name": f"{name} adapter"} if isinstance(name, str) else None
         return write_adapter(
-            path, architecture=self.model.architecture, alpha=self._alpha, factors=factors, metadata=extra
+            path,
+            architecture=self.model.architecture,
+            alpha=self._alpha,
+            factors=factors,
+            metadata=extra,
         )
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside
 
     def _new_adapter(self, lora: LoraOptions) -> None:
         seed = self.training.seed
@@ -287,7 +309,7 @@ class Trainer:
         self.session.set_adapters(adapters, factors)
 
     def _accumulate(self, rows: Sequence[Example], *, step: int) -> tuple[float, Program]:
-        """Zeroes the gradients and adds those of every micro-batch; returns the loss and the last program."""
+        """Accumulates gradients over micro-batches; returns the loss and the last program."""
         if not rows:
             raise DataError("train", "a step has at least one row", 0, "check the training data")
         batches = [self._checked(batch) for batch in split_step(rows, self.training.micro_batch)]
@@ -312,16 +334,29 @@ class Trainer:
         longest = int(batch.positions.max()) + 1
         if longest > self.session.positions:
             rule = "a row has at most as many tokens as the rotary tables"
-            raise DataError("data", rule, (longest, self.session.positions), "raise training.context or shorten the row")
-        bad = (batch.ids < 0) | (batch.ids >= self.model.vocabulary) | (batch.targets >= self.model.vocabulary)
+            raise DataError(
+                "data",
+                rule,
+                (longest, self.session.positions),
+                "raise training.context or shorten the row",
+            )
+        bad = (
+            (batch.ids < 0)
+            | (batch.ids >= self.model.vocabulary)
+            | (batch.targets >= self.model.vocabulary)
+        )
         if bad.any():
             got = int(batch.ids[bad][0])
-            raise DataError("data", f"token ids lie in [0, {self.model.vocabulary})", got, "check the token ids")
+            raise DataError(
+                "data", f"token ids lie in [0, {self.model.vocabulary})", got, "check the token ids"
+            )
         return batch
 
     def _require_trained(self) -> None:
         if not self._trained:
-            raise ConfigError("train", "something is trained", "lora = None", "give lora options to Trainer")
+            raise ConfigError(
+                "train", "something is trained", "lora = None", "give lora options to Trainer"
+            )
 
     def _require_finite(self, loss: float, norm: float, program: Program, step: int) -> None:
         if np.isfinite(loss) and np.isfinite(norm):
@@ -329,29 +364,45 @@ class Trainer:
         sums = program.read(SUMS)
         slices = norm_slices(trained(program.graph))
         bad = [name for name, begin, end in slices if not np.isfinite(sums[begin:end]).all()]
-        got = f"loss {loss}, gradient norm {norm} at step {step}; first bad tensor: {bad[0] if bad else 'none'}"
-        raise TrainingError("train", "loss and gradients are finite", got, "lower the learning rate or check the data")
+        first = bad[0] if bad else "none"
+        got = f"loss {loss}, gradient norm {norm} at step {step}; first bad tensor: {first}"
+        raise TrainingError(
+            "train",
+            "loss and gradients are finite",
+            got,
+            "lower the learning rate or check the data",
+        )
 
     def _rows(self, token_ids: TokenRows) -> list[list[int]]:
         rows = _ragged(token_ids)
         if not rows or any(not row for row in rows):
-            raise DataError("tokens", "there is at least one row of at least one token", [len(r) for r in rows], "add tokens")
+            raise DataError(
+                "tokens",
+                "there is at least one row of at least one token",
+                [len(r) for r in rows],
+                "add tokens",
+            )
         flat = np.concatenate([np.asarray(row) for row in rows])
         if flat.min() < 0 or flat.max() >= self.model.vocabulary:
             got = (int(flat.min()), int(flat.max()))
-            raise DataError("tokens", f"ids lie in [0, {self.model.vocabulary})", got, "check the token ids")
+            raise DataError(
+                "tokens", f"ids lie in [0, {self.model.vocabulary})", got, "check the token ids"
+            )
         if max(len(row) for row in rows) > self.session.positions:
             got = max(len(row) for row in rows)
-            raise DataError("tokens", f"a row has at most {self.session.positions} tokens", got, "raise training.context")
+            raise DataError(
+                "tokens",
+                f"a row has at most {self.session.positions} tokens",
+                got,
+                "raise training.context",
+            )
         return rows
 
 
 def _ragged(rows: TokenRows) -> list[list[int]]:
-    if isinstance(rows, np.ndarray):
-        return [[int(t) for t in row] for row in np.atleast_2d(rows)]
-    if rows and isinstance(rows[0], int | np.integer):
-        return [[int(t) for t in rows]]  # pyright: ignore[reportArgumentType]
-    return [[int(t) for t in row] for row in rows]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+    if len(rows) and np.ndim(rows[0]) == 0:
+        return [[int(t) for t in cast("Sequence[int]", rows)]]
+    return [[int(t) for t in row] for row in cast("Sequence[Sequence[int]]", rows)]
 
 
 def _fill(program: Program, batch: MicroBatch) -> None:
@@ -365,7 +416,9 @@ def _require_supervised(count: int, rows: Sequence[Example]) -> None:
     if count == 0:
         origins = ", ".join(row.origin for row in rows[:3] if row.origin) or f"{len(rows)} rows"
         rule = "a step has at least one supervised token after the shift"
-        raise DataError("loss", rule, origins, f"label some tokens with something other than {IGNORED}")
+        raise DataError(
+            "loss", rule, origins, f"label some tokens with something other than {IGNORED}"
+        )
 
 
 __all__ = ["Completion", "EvalReport", "StepReport", "Trainer"]

@@ -1,6 +1,6 @@
 // Every storage format, for the kernels that have one row per format: RETRO_FOR_EACH_FORMAT(X)
-// expands X(infix, Format) for each of them. `infix` is the dtype slot of a row's symbol: `q4_1_f32`
-// for the row dtype `q4_1-f32`, and plain `f32` for f32.
+// expands X(infix, Format) for each of them. `infix` is the dtype slot of a row's symbol:
+// `q4_1_f32` for the row dtype `q4_1-f32`, and plain `f32` for f32.
 #pragma once
 
 #include "retrograd/formats/decode.h"

@@ -3,9 +3,11 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define BIAS_FORWARD(F) F(const float*, x) F(const float*, b) F(float*, y) F(int64_t, T) F(int64_t, C)
+#define BIAS_FORWARD(F) \
+  F(const float*, x) F(const float*, b) F(float*, y) F(int64_t, T) F(int64_t, C)
 RETRO_ARGUMENTS(BiasForward, BIAS_FORWARD)
 
 #define BIAS_BACKWARD_WEIGHT(F) \
-  F(const float*, dy) F(const float*, c) F(float*, db) F(float*, scratch) F(int64_t, T) F(int64_t, C)
+  F(const float*, dy)           \
+  F(const float*, c) F(float*, db) F(float*, scratch) F(int64_t, T) F(int64_t, C)
 RETRO_ARGUMENTS(BiasBackwardWeight, BIAS_BACKWARD_WEIGHT)

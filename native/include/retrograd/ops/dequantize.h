@@ -1,4 +1,5 @@
-// dequantize: y = the n elements of w in float32. Contract: pinned, equal to the gguf package's decoders.
+// dequantize: y = the n elements of w in float32. Contract: pinned,
+// equal to the gguf package's decoders.
 #pragma once
 #include "retrograd/arguments.h"
 

@@ -11,7 +11,8 @@ struct SgdSettings {
 };
 }  // namespace retrograd
 
-#define SGD_STEP(F)                                                                       \
-  F(const float*, g) F(const SgdSettings*, settings) F(const float*, clip) F(float*, x)   \
-  F(float*, buf) F(int64_t, n) F(int32_t, nesterov)
+#define SGD_STEP(F)               \
+  F(const float*, g)              \
+  F(const SgdSettings*, settings) \
+  F(const float*, clip) F(float*, x) F(float*, buf) F(int64_t, n) F(int32_t, nesterov)
 RETRO_ARGUMENTS(SgdStep, SGD_STEP)

@@ -7,5 +7,6 @@
 RETRO_ARGUMENTS(SwigluForward, SWIGLU_FORWARD)
 
 #define SWIGLU_BACKWARD(F) \
-  F(const float*, dy) F(const float*, g) F(const float*, u) F(float*, dg) F(float*, du) F(int64_t, n)
+  F(const float*, dy)      \
+  F(const float*, g) F(const float*, u) F(float*, dg) F(float*, du) F(int64_t, n)
 RETRO_ARGUMENTS(SwigluBackward, SWIGLU_BACKWARD)

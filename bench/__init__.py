@@ -1,0 +1,1 @@
+"""Measurements of speed and memory beside peers; ``nox -s bench -- cpu`` starts one by name."""

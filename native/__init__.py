@@ -1,0 +1,1 @@
+"""What the native build runs: row tables and digests. Standard library only."""

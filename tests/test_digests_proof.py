@@ -1,0 +1,178 @@
+"""Random one-byte edits: no affected row keeps its digest, and few others change theirs.
+
+What an edit affects comes from ``digest_trees``, never from the code under test.
+"""
+
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from digest_trees import MACHINE, Affected, affected, copy_tree, row_entries
+
+from lanes.digests import Sources, current_digests
+from native.digests import row_digests
+from retrograd._native import Library
+
+SEED = 20260
+EDITS = {"fast": 20, "full": 200}
+REBUILDS = {"fast": 0, "full": 10}
+UNAFFECTED_SHARE = 0.05
+ROWS = "src/retrograd/rows.toml"
+SUFFIXES = frozenset({".cpp", ".h", ".py", ".pyi", ".toml", ".md"})
+PRINTABLE = bytes(range(32, 127)) + b"\n"
+
+
+@dataclass
+class Tally:
+    """Row digests over all edits: how many of each kind there were, and which are wrong."""
+
+    affected: int = 0
+    unaffected: int = 0
+    changed: int = 0
+    kept: list[str] = field(default_factory=list[str])
+
+
+def edited(path: Path, draw: random.Random) -> bytes:
+    """The file with one byte at a random place replaced by another printable one."""
+    content = bytearray(path.read_bytes())
+    at = draw.randrange(len(content))
+    content[at] = draw.choice([byte for byte in PRINTABLE if byte != content[at]])
+    return bytes(content)
+
+
+def candidates(tree: Path) -> list[Path]:
+    """Every source file, whether or not a row stands on it."""
+    return [p for p in sorted(tree.rglob("*")) if p.suffix in SUFFIXES and p.stat().st_size]
+
+
+def rows_of(tree: Path) -> dict[str, str]:
+    """Digests of the code under test; none where the declarations do not parse."""
+    try:
+        return {row: digests["row"] for row, digests in current_digests(Sources(tree)).items()}
+    except (ValueError, KeyError, TypeError, OSError):
+        return {}
+
+
+def declared_otherwise(tree: Path, entries: dict[str, dict[str, object]]) -> set[str]:
+    """Rows whose declaration is not what it was: all of them when the file is broken."""
+    try:
+        present = row_entries(tree)
+    except (ValueError, KeyError, TypeError):
+        return set(entries)
+    changed = {row for row in entries if present.get(row) != entries[row]}
+    # A row is bound to a kernel by its id: an op without one leaves nothing that could be built.
+    known = {str(entry["op"]) for entry in entries.values()}
+    return changed if {str(e["op"]) for e in present.values()} <= known else set(entries)
+
+
+def count(
+    tally: Tally, where: str, before: dict[str, str], after: dict[str, str], hit: set[str]
+) -> None:
+    """Adds one edit."""
+    changed = {row for row in before if after.get(row) != before[row]}
+    tally.affected += len(hit)
+    tally.unaffected += len(before) - len(hit)
+    tally.changed += len(changed - hit)
+    tally.kept += [f"{where}: {row}" for row in sorted(hit - changed)]
+
+
+def test_random_edits_make_the_affected_rows_stale(tmp_path: Path, plan: str) -> None:
+    tree = copy_tree(tmp_path)
+    stands, before, entries = affected(tree), rows_of(tree), row_entries(tree)
+    draw, tally = random.Random(SEED), Tally()
+    files = candidates(tree)
+    for path in draw.choices(files, k=EDITS[plan]):
+        name, content = path.relative_to(tree).as_posix(), path.read_bytes()
+        path.write_bytes(edited(path, draw))
+        hit = declared_otherwise(tree, entries) if name == ROWS else stands.all_rows(name)
+        count(tally, name, before, rows_of(tree), hit)
+        path.write_bytes(content)
+    sys.stdout.write(f"{EDITS[plan]} edits: {tally}\n")
+    assert before
+    assert tally.kept == []
+    assert tally.affected > len(before)
+    assert tally.unaffected > len(before)
+    assert tally.changed <= UNAFFECTED_SHARE * tally.unaffected
+
+
+class Build:
+    """A real build of a copied tree, repeated after every edit."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree, self.folder, self.count = tree, tree / "build", 0
+        where = [sys.executable, "-m", "pybind11", "--cmakedir"]
+        pybind11 = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
+        settings = (f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")
+        command = ("cmake", "-S", str(tree), "-B", str(self.folder), "-G", "Ninja", *settings)
+        subprocess.run(command, capture_output=True, check=True)
+
+    def digests(self) -> dict[str, str] | None:
+        """What the library carries after a build; None when the sources do not compile."""
+        command = ("cmake", "--build", str(self.folder), "--target", "retrograd_cpu")
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            return None
+        # A library that is loaded under the same name again would be the old one.
+        self.count += 1
+        copy = self.folder / f"library{self.count}.so"
+        shutil.copy(self.folder / "libretrograd_cpu.so", copy)
+        return Library(str(copy)).digests()
+
+
+def compiles(tree: Path, stands: Affected, name: str) -> bool:
+    """Whether a kernel that the file stands behind is still C++: saves rebuilds that must fail."""
+    ops = [op for op, files in stands.kernels.items() if name in files]
+    sources = [f"native/cpu/{op}.cpp" for op in ops[:1] if (tree / name).suffix != ".py"]
+    sources += [name] if name.endswith(("backend.cpp", "pool.cpp")) else []
+    folders = ("-Inative/include", "-Inative/cpu", "-Ibuild/generated/cpu")
+    flags = ("-std=c++17", "-DRETRO_VARIANT=avx2", *MACHINE["avx2"], *folders, "-fsyntax-only")
+    command = ("g++", *flags, *sources)
+    return not sources or subprocess.run(command, cwd=tree, check=False).returncode == 0
+
+
+def built_edits(
+    tree: Path, stands: Affected, draw: random.Random
+) -> Iterator[tuple[str, set[str]]]:
+    """Edits of native files that may compile, each in place until the next is asked for."""
+    names = sorted(set[str]().union(*stands.kernels.values()))
+    while True:
+        path = tree / (name := draw.choice(names))
+        content = path.read_bytes()
+        path.write_bytes(edited(path, draw))
+        if compiles(tree, stands, name):
+            yield name, stands.kernel_rows(name)
+        path.write_bytes(content)
+
+
+@pytest.mark.filterwarnings("default")
+def test_rebuilt_libraries_carry_the_digests_of_their_sources(tmp_path: Path, plan: str) -> None:
+    if REBUILDS[plan] == 0:
+        return
+    tree = copy_tree(tmp_path)
+    stands, build = affected(tree), Build(tree)
+    before = build.digests()
+    assert before == row_digests("cpu", tree)
+    tally, done, refused = Tally(), 0, 0
+    for name, hit in built_edits(tree, stands, random.Random(SEED)):
+        after = build.digests()
+        refused += after is None
+        if after is not None:
+            done += 1
+            count(tally, name, before, after, hit)
+            assert after == row_digests("cpu", tree), name
+            sys.stdout.write(f"rebuilt {name}: {len(hit)} rows affected\n")
+        if done == REBUILDS[plan]:
+            break
+    sys.stdout.write(f"{done} rebuilt, {refused} refused by the compiler: {tally}\n")
+    assert tally.kept == []
+    assert tally.affected > 0
+    assert tally.changed <= UNAFFECTED_SHARE * tally.unaffected
+    flags = tree / "CMakeLists.txt"
+    flags.write_text(flags.read_text("utf-8").replace('"-O3"', '"-O2"'), "utf-8")
+    slower = build.digests()
+    assert slower == row_digests("cpu", tree)
+    assert all(slower[row] != before[row] for row in before)
