@@ -102,7 +102,12 @@ def measure(setting: Setting, n_pairs: int, n_steps: int) -> None:
         print(f"{n_pairs} pairs of blocks of {n_steps} steps; {setting}")
         begin = load()
         wall = time.monotonic()
-        pairs = [(ours.run(n_steps), theirs.run(n_steps)) for _ in range(n_pairs)]
+        print(f"{'pair':>4} {'ours tok/s':>11} {'theirs tok/s':>13} {'ratio':>6}")
+        pairs: list[tuple[Block, Block]] = []
+        for _ in range(n_pairs):
+            pairs.append((ours.run(n_steps), theirs.run(n_steps)))
+            a, b = (n_steps * setting.n_tokens / block.seconds for block in pairs[-1])
+            print(f"{len(pairs):>4} {a:>11.1f} {b:>13.1f} {a / b:>6.2f}", flush=True)
         others = other_work(begin, load(), pairs, time.monotonic() - wall)
         for worker in (ours, theirs):
             worker.check()
@@ -114,11 +119,8 @@ def measure(setting: Setting, n_pairs: int, n_steps: int) -> None:
 
 
 def report(pairs: Sequence[tuple[Block, Block]], n_tokens: int) -> None:
-    """Prints the pairs and their medians against what is required."""
-    print(f"{'pair':>4} {'ours tok/s':>11} {'theirs tok/s':>13} {'ratio':>6}")
+    """Prints the medians of the pairs against what is required."""
     speeds = [(n_tokens / a.seconds, n_tokens / b.seconds) for a, b in pairs]
-    for i, (a, b) in enumerate(speeds, 1):
-        print(f"{i:>4} {a:>11.1f} {b:>13.1f} {a / b:>6.2f}")
     ours, theirs = Spread.of([a for a, _ in speeds]), Spread.of([b for _, b in speeds])
     ratio = Spread.of([a / b for a, b in speeds])
     print(f"tokens/s, median [min, max]: ours {ours:.1f}, theirs {theirs:.1f}")

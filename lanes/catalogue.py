@@ -23,6 +23,7 @@ PLANS: Mapping[str, tuple[int, ...]] = {"fast": (0,), "full": (0, 1)}
 _FEW_ELEMENTS = 1 << 18
 # Formats that keep large weights: those of the real model, and one with blocks of 256.
 _LARGE = {"fast": frozenset({"f32", "q4_1"}), "full": frozenset({"f32", "q4_1", "q8_0", "q4_k"})}
+REGRESSION = "regression"
 MEASURE_SEEDS = tuple(range(8))
 
 
@@ -43,17 +44,31 @@ class CaseModule(Protocol):
         ...
 
 
-def cases(row: Row, plan: str) -> Iterator[Case]:
-    """All cases of a row in a plan, made one at a time.
+def corpora(row: Row, plan: str) -> list[str]:
+    """Corpora in which a plan has cases of a row; no case is made.
+
+    Raises:
+        NoCasesError: no size is declared.
+        KeyError: the plan is unknown.
+    """
+    sizes = _module(row).SIZES[row.direction]
+    fast = bool(PLANS[plan]) and plan == "fast"
+    found = [
+        name for i, name in enumerate(CORPORA) if _sample(sizes, i, storage_of(row), fast=fast)
+    ]
+    return [*found, *([REGRESSION] if regressions.cases(row) else [])]
+
+
+def cases(row: Row, plan: str, corpus: str | None = None) -> Iterator[Case]:
+    """All cases of a row in a plan, made one at a time; of one corpus or of all.
 
     Raises:
         NoCasesError: none of them compared anything; raised when they run out.
         KeyError: the plan is unknown.
     """
     compared = 0
-    for case in chain(
-        *(drawn(row, seed, fast=plan == "fast") for seed in PLANS[plan]), regressions.cases(row)
-    ):
+    fast, named = plan == "fast", [] if corpus not in (None, REGRESSION) else regressions.cases(row)
+    for case in chain(*(drawn(row, seed, fast=fast, corpus=corpus) for seed in PLANS[plan]), named):
         compared += any(prod(shape) for shape, _ in case.outputs.values())
         yield case
     if not compared:
@@ -62,24 +77,32 @@ def cases(row: Row, plan: str) -> Iterator[Case]:
         )
 
 
-def drawn(row: Row, seed: int, *, fast: bool) -> Iterator[Case]:
-    """The sampled cases of one seed."""
-    try:
-        module = cast(CaseModule, import_module(f"lanes.cases.{row.op}"))
-        sizes = module.SIZES[row.direction]
-    except (ModuleNotFoundError, KeyError) as error:
-        raise NoCasesError(
-            f"[{row.id}] every declared row has cases; {error!r}; write lanes/cases/{row.op}.py"
-        ) from error
-    for i, corpus in enumerate(CORPORA):
+def drawn(row: Row, seed: int, *, fast: bool, corpus: str | None = None) -> Iterator[Case]:
+    """The sampled cases of one seed, of one corpus or of all."""
+    module = _module(row)
+    sizes = module.SIZES[row.direction]
+    for i, name in enumerate(CORPORA):
+        if corpus not in (None, name):
+            continue
         for dims in _sample(sizes, i, storage_of(row), fast=fast):
             low, high = module.LADDER
             # The generator sees the size but not the row: the same numbers meet every format and
             # direction.
-            source = draw(corpus, row.op, tuple(dims.items()), seed=seed, low=low, high=high)
+            source = draw(name, row.op, tuple(dims.items()), seed=seed, low=low, high=high)
             yield module.build(
-                row.direction, storage_of(row), dims, source, _name(corpus, dims, seed)
+                row.direction, storage_of(row), dims, source, _name(name, dims, seed)
             )
+
+
+def _module(row: Row) -> CaseModule:
+    try:
+        module = cast(CaseModule, import_module(f"lanes.cases.{row.op}"))
+        _ = module.SIZES[row.direction]
+    except (ModuleNotFoundError, KeyError) as error:
+        raise NoCasesError(
+            f"[{row.id}] every declared row has cases; {error!r}; write lanes/cases/{row.op}.py"
+        ) from error
+    return module
 
 
 def _sample(

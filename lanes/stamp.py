@@ -6,11 +6,12 @@ is checked against every file it lists. It holds ``{"schema": 1, "commit", "file
 with LF line ends}, "digest"}``, the last over the canonical JSON of the rest.
 
 A tree is dirty when a tracked file differs or is missing, or when there is a file that is neither
-tracked nor ignored. Four paths are left out, because they are *results* that no lane reads: writing
-the first receipt would otherwise make the tree dirty for the second.
+tracked nor ignored. Left out are *results* that no lane reads: writing the first receipt would
+otherwise make the tree dirty for the second. They are
 
-- ``reports/`` (receipts and release reports: outputs of runs) but for ``allowed_signers``;
-- ``SUPPORT.md`` and ``src/retrograd/table.json`` (pure functions of receipts and declarations);
+- ``reports/receipts/``, which only runs write;
+- ``src/retrograd/table.json``, ``SUPPORT.md``, ``reports/support.html`` and ``reports/releases/``,
+  pure functions of receipts and declarations;
 - ``source-stamp.json`` itself.
 
 ``lanes/tolerances.toml`` and ``lanes/plans/`` are written by commands as well, but lanes judge and
@@ -26,17 +27,26 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from native.digests import canonical, text_digest
 from retrograd.errors import RetrogradError
 
 ROOT = Path(__file__).resolve().parent.parent
 STAMP = "source-stamp.json"
-SIGNERS = "reports/allowed_signers"
-GENERATED = ("reports/", "SUPPORT.md", "src/retrograd/table.json", STAMP)
+GENERATED = (
+    "reports/receipts/",
+    "reports/releases/",
+    "reports/support.html",
+    "src/retrograd/table.json",
+    "SUPPORT.md",
+    STAMP,
+)
 # Where a file that the stamp does not list could change what runs.
-_SOURCE_FOLDERS = ("src", "native", "lanes", "oracles", "fixtures", "matrix", "tests")
+_SOURCE_FOLDERS = ("src", "native", "lanes", "oracles", "fixtures", "matrix", "tests", "reports")
 _BUILT = frozenset({".so", ".pyc", ".dylib", ".dll", ".o"})
+_KEYS = {"schema", "commit", "files", "digest"}
+_Json = dict[str, object]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -85,7 +95,7 @@ def product_stamp(root: Path = ROOT) -> Stamp:
         commit = _git(root, "rev-parse", "HEAD").strip()
         return Stamp(_version(root), commit, _changed_in_git(root), "git")
     stamp = _read(root / STAMP)
-    return Stamp(_version(root), str(stamp["commit"]), _changed_in_files(root, stamp), "file")
+    return Stamp(_version(root), stamp.commit, _changed_in_files(root, stamp), "file")
 
 
 def write_stamp(root: Path = ROOT) -> Path:
@@ -110,9 +120,7 @@ def write_stamp(root: Path = ROOT) -> Path:
 
 def is_generated(name: str) -> bool:
     """Whether a path below the checkout holds results only."""
-    return name != SIGNERS and any(
-        name == g or (g.endswith("/") and name.startswith(g)) for g in GENERATED
-    )
+    return any(name == g or (g.endswith("/") and name.startswith(g)) for g in GENERATED)
 
 
 def _is_checkout(root: Path) -> bool:
@@ -149,30 +157,39 @@ def _tracked(root: Path) -> list[str]:
     return sorted(n for n in names if n and not is_generated(n))
 
 
-def _read(path: Path) -> Mapping[str, object]:
+@dataclass(frozen=True)
+class _Carried:
+    """Contents of a stamp file."""
+
+    commit: str
+    files: Mapping[str, str]
+
+
+def _read(path: Path) -> _Carried:
     remedy = "use a git checkout, or sources that carry the stamp"
     if not path.is_file():
         rule = "git or source-stamp.json says which sources these are"
         raise StampError("stamp", rule, f"neither at {path.parent}", remedy)
     try:
-        stamp = json.loads(path.read_bytes())
+        stamp: object = json.loads(path.read_bytes())
     except ValueError as error:
         raise StampError("stamp", "source-stamp.json is JSON", error, remedy) from error
-    if not isinstance(stamp, dict) or set(stamp) != {"schema", "commit", "files", "digest"}:
+    if not isinstance(stamp, dict) or cast(_Json, stamp).keys() != _KEYS:
         raise StampError("stamp", "source-stamp.json has its four keys", path, remedy)
-    if stamp["schema"] != 1:
-        raise StampError("stamp", "source-stamp.json has schema 1", stamp["schema"], remedy)
-    rest = {key: stamp[key] for key in ("schema", "commit", "files")}
-    if stamp["digest"] != _digest(rest):
-        raise StampError("stamp", "source-stamp.json has its own digest", stamp["digest"], remedy)
-    if not isinstance(stamp["files"], dict) or not _COMMIT.fullmatch(str(stamp["commit"])):
-        raise StampError("stamp", "source-stamp.json names a commit and files", path, remedy)
-    return stamp
+    fields = cast(_Json, stamp)
+    if fields["schema"] != 1:
+        raise StampError("stamp", "source-stamp.json has schema 1", fields["schema"], remedy)
+    rest = {key: value for key, value in fields.items() if key != "digest"}
+    if fields["digest"] != _digest(rest):
+        raise StampError("stamp", "source-stamp.json has its own digest", fields["digest"], remedy)
+    commit, files = str(fields["commit"]), fields["files"]
+    if not isinstance(files, dict) or not _COMMIT.fullmatch(commit):
+        raise StampError("stamp", "source-stamp.json names a commit and files", commit, remedy)
+    return _Carried(commit, {k: str(v) for k, v in cast(_Json, files).items()})
 
 
-def _changed_in_files(root: Path, stamp: Mapping[str, object]) -> tuple[str, ...]:
-    files = stamp["files"]
-    assert isinstance(files, dict)
+def _changed_in_files(root: Path, stamp: _Carried) -> tuple[str, ...]:
+    files = stamp.files
     changed = {name for name, digest in files.items() if _content(root / name) != digest}
     for folder in _SOURCE_FOLDERS:
         names = (p.relative_to(root).as_posix() for p in (root / folder).rglob("*") if _counts(p))

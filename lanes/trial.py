@@ -15,6 +15,7 @@ from lanes.case import Case
 from lanes.ceilings import ceiling
 from lanes.comparator import Verdict, bitwise_equal, distances, equal_values, within
 from lanes.guards import Guarded, holding, poisoned
+from lanes.observation import Gap, gap
 from retrograd.backends import Device, open_device
 from retrograd.ops import OPS
 from retrograd.rows import Row
@@ -46,12 +47,28 @@ class Result:
     strays: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Right:
+    """What is right for a case: oracle, sizes of terms, and the replay of a pinned row."""
+
+    want: Mapping[str, NDArray[np.float64]]
+    sizes: Mapping[str, NDArray[np.float64]]
+    replayed: Mapping[str, Stored]
+
+
 @dataclass
 class Observation:
-    """What was seen of one case: failures, and the distance of every element from the oracle."""
+    """What was seen of one case.
+
+    Attributes:
+        failures: broken statements, of any variant.
+        steps: distance of every element from the oracle, on every variant.
+        gaps: errors of the best variant, which is the environment's class.
+    """
 
     failures: list[Failure] = field(default_factory=list[Failure])
     steps: list[NDArray[np.float64]] = field(default_factory=list[NDArray[np.float64]])
+    gaps: list[Gap] = field(default_factory=list[Gap])
 
 
 @cache
@@ -131,15 +148,16 @@ def observe(row: Row, case: Case, *, bound: float | None, on: Device | None = No
         on: judge this device alone (planted faults); default: every variant, thread count and
             aliasing.
     """
-    seen = Observation()
+    seen, right = Observation(), _right(row, case)
     devices = [on] if on is not None else [device(1, isa) for isa in variants()]
     results: list[Result] = []
     for dev in devices:
         result = execute(dev, row, case, alias={})
         results.append(result)
         seen.failures += [_failure(row, case, dev, text) for text in result.strays]
-        _judge(row, case, dev, result, bound, seen)
+        _judge(row, case, dev, result, bound, seen, right)
     if on is None and bound is not None:
+        seen.gaps += _gaps(row, results[-1], right)
         for text in _invariance(row, case, results):
             seen.failures.append(Failure(row.id, case.name, text))
     return seen
@@ -174,10 +192,15 @@ def aliases(row: Row, case: Case) -> Iterator[dict[str, str]]:
 
 
 def _judge(
-    row: Row, case: Case, dev: Device, result: Result, bound: float | None, seen: Observation
+    row: Row,
+    case: Case,
+    dev: Device,
+    result: Result,
+    bound: float | None,
+    seen: Observation,
+    right: Right,
 ) -> None:
-    want, sizes = wanted(row, case)
-    replayed = _replayed(row, case)
+    want, sizes, replayed = right.want, right.sizes, right.replayed
     limit = ceiling(row.op, row.direction, {**case.dims, **case.settings})
     for name, got in result.outputs.items():
         if got.size == 0:
@@ -207,15 +230,29 @@ def _judge(
         ]
 
 
+def _right(row: Row, case: Case) -> Right:
+    return Right(*wanted(row, case), _replayed(row, case))
+
+
+def _gaps(row: Row, result: Result, right: Right) -> Iterator[Gap]:
+    """Errors of every output; a pinned one without a replay promises its own bits alone."""
+    for name, got in result.outputs.items():
+        if got.size and got.shape == right.want[name].shape:
+            pinned = right.replayed.get(name, got) if row.contract == "pinned" else None
+            magnitude = right.sizes.get(name)
+            yield gap(got, right.want[name], magnitude=magnitude, equal_to=pinned)
+
+
 def _invariance(row: Row, case: Case, results: list[Result]) -> Iterator[str]:
     """Bits that must not depend on threads, aliasing or (pinned rows) instruction set."""
     base = results[-1]
     if row.contract == "pinned":
         yield from _differences(base, results[0], f"between {variants()[-1]} and {variants()[0]}")
-    for threads in THREADS:
-        other = execute(device(threads, variants()[-1]), row, case, alias={})
-        yield from other.strays
-        yield from _differences(base, other, f"between 1 and {threads} threads")
+    for isa, alone in zip(variants(), results, strict=True):
+        for threads in THREADS:
+            other = execute(device(threads, isa), row, case, alias={})
+            yield from other.strays
+            yield from _differences(alone, other, f"{isa}: between 1 and {threads} threads")
     for alias in aliases(row, case):
         other = execute(device(1, variants()[-1]), row, case, alias=alias)
         yield from other.strays

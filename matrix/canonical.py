@@ -25,27 +25,18 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
-def row_digest(parts: Mapping[str, str], comparator: str) -> str:
-    """The digest of a row: over the digests of its parts and of the comparator that judged it."""
-    return digest_of({**parts, "comparator": comparator})
+def row_digest(row_id: str, parts: Mapping[str, str], comparator: str) -> str:
+    """The digest of a row: over its id, its parts' digests and that of what judged it."""
+    return digest_of({"schema": 1, "id": row_id, "comparator": comparator, **parts})
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401 — JSON of any shape; the caller checks it
-    """Reads JSON in which every key occurs once and every number is finite.
+    """Reads JSON in which every number is finite.
 
     Raises:
         ValueError: the text is no such JSON; the message says why.
     """
-    return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise ValueError(f"keys occur twice: {', '.join(twice)}")
-    return found
+    return json.loads(text, parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> float:

@@ -64,6 +64,14 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """A committed plan: its rows, and by name (``fast``, ``full``) their number and a hash."""
+
+    rows: frozenset[str]
+    sizes: Mapping[str, tuple[int, str]]
+
+
+@dataclass(frozen=True)
 class Cell:
     """One capability on one backend.
 
@@ -130,6 +138,7 @@ class Declarations:
     Attributes:
         version: of the product.
         kernel_rows: by id.
+        plans: the committed plan, by lane.
         coverage: row ids that a lane observes, by lane.
         refusals: the declared reason, by row id.
         bounds: the recorded bound, by row id.
@@ -137,6 +146,7 @@ class Declarations:
 
     version: str
     kernel_rows: Mapping[str, KernelRow]
+    plans: Mapping[str, Plan]
     coverage: Mapping[str, frozenset[str]]
     refusals: Mapping[str, str]
     bounds: Mapping[str, float]
@@ -206,12 +216,14 @@ def read_kernel_rows(path: Path) -> dict[str, KernelRow]:
     return {row.id: row for row in rows}
 
 
-def read_plans(folder: Path) -> dict[str, frozenset[str]]:
-    """Row ids that each lane's committed plan covers."""
-    plans: dict[str, frozenset[str]] = {}
+def read_plans(folder: Path) -> dict[str, Plan]:
+    """The committed plan of each lane."""
+    plans: dict[str, Plan] = {}
     for path in sorted(folder.glob("*.toml")):
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        plans[path.stem] = frozenset(cast(list[str], document["rows"]))
+        document: Json = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = {name: cast(Json, v) for name, v in document.items() if isinstance(v, dict)}
+        sizes = {name: (size["rows"], size["sha256"]) for name, size in tables.items()}
+        plans[path.stem] = Plan(frozenset(document["rows"]), sizes)
     return plans
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matrix.canonical import Json
+from matrix.findings import changed_parts
 from matrix.topics import BASE_DTYPE, CAPABILITIES
 
 ABSENT = "absent"
@@ -62,7 +63,8 @@ def _row_changes(section: str, old: Json, new: Json) -> Iterator[Change]:
             elif first is None or second is None:
                 cause = "environment added" if first is None else "device gone"
             else:
-                parts = _changed_parts(old, new, was, now)
+                same = was["digest"] == now["digest"]
+                parts = [] if same else changed_parts(was["parts"], now["parts"])
                 cause = _cause(old, new, first, second, parts)
             yield Change(section, row_id, name, state, state_now, cause)
 
@@ -71,14 +73,9 @@ def _state(entry: Mapping[str, Any] | None) -> str:
     return entry["state"] if entry else ABSENT
 
 
-def _changed_parts(old: Json, new: Json, was: Json, now: Json) -> list[str]:
-    names = {*was["parts"], *now["parts"]}
-    changed = sorted(n for n in names if was["parts"].get(n) != now["parts"].get(n))
-    return [*changed, *(["comparator"] if old["comparator"] != new["comparator"] else [])]
-
-
 def _cause(old: Json, new: Json, was: Json, now: Json, parts: list[str]) -> str:
-    before, after = (table["receipts"].get(e["receipt"]) for table, e in ((old, was), (new, now)))
+    after = new["receipts"].get(now["receipt"])
+    before = old["receipts"].get(now["receipt"] or was["receipt"])
     if now["cause"].partition(": ")[2].startswith("tolerance"):
         return now["cause"]
     if parts:
@@ -86,7 +83,7 @@ def _cause(old: Json, new: Json, was: Json, now: Json, parts: list[str]) -> str:
     if before and not after:
         return f"receipt gone: {now['cause']}"
     if before and after:
-        for what in ("driver", "toolchain", "device"):
+        for what in ("driver", "device"):
             if before[what] != after[what]:
                 return f"{what}: {before[what]} -> {after[what]}"
         if before["self_digest"] == after["self_digest"]:

@@ -5,13 +5,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from matrix.canonical import Json, canonical, read_json
 from matrix.errors import Complaint, RefusedError
 from matrix.findings import Current
 
-DIGESTS = ("-m", "lanes.digests")
+# What reading JSON of another shape raises.
+SHAPE = (KeyError, TypeError, AttributeError)
+DIGESTS = ("-m", "lanes.digests", "--json")
 
 
 def read_receipts(folder: Path) -> dict[str, bytes]:
@@ -21,26 +23,29 @@ def read_receipts(folder: Path) -> dict[str, bytes]:
 
 
 def read_current(path: Path | None, root: Path) -> Current:
-    """The digests of this checkout: ``{"comparator": sha256, "rows": {row id: {part: sha256}}}``.
+    """The digests of this checkout: ``{row id: {part: sha256, "row": the row's own}}``.
 
     Args:
-        path: a file that holds them; None asks ``python -m lanes.digests``, which prints them.
+        path: a file that holds them; None asks ``python -m lanes.digests --json``.
         root: the top folder of the checkout.
 
     Raises:
         RefusedError: there is no such file, the command fails, or what it says has another shape.
     """
     where = str(path) if path else f"python {' '.join(DIGESTS)}"
-    remedy = "build the libraries, then run `python -m lanes.digests`"
+    remedy = f"run `python {' '.join(DIGESTS)}`"
     try:
         text = path.read_bytes() if path else _ask(root)
-        found: Any = read_json(text)
-        rows: Mapping[str, Mapping[str, str]] = found["rows"]
-        current = Current({row: dict(parts) for row, parts in rows.items()}, found["comparator"])
-    except (OSError, ValueError, KeyError, TypeError, subprocess.CalledProcessError) as error:
+        found: Mapping[str, Mapping[str, str]] = read_json(text)
+        digests = {row: entry["row"] for row, entry in found.items()}
+        parts = {
+            row: {name: value for name, value in entry.items() if name != "row"}
+            for row, entry in found.items()
+        }
+    except (OSError, ValueError, *SHAPE, subprocess.CalledProcessError) as error:
         rule = "this checkout's digests can be read"
         raise RefusedError([Complaint(where, rule, repr(error), remedy)]) from error
-    return current
+    return Current(digests, parts)
 
 
 def _ask(root: Path) -> bytes:

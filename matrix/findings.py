@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from matrix.canonical import row_digest
 from matrix.declared import Declarations, Environment
 from matrix.receipts import GRADES, Case, Receipt
 from matrix.states import FAILED, NOT_MEASURED, REFUSED, SEVERITY, STALE, TRANSFERRED, VERIFIED
@@ -14,17 +13,12 @@ class Current:
     """Digests of this checkout, in the form that receipts carry theirs.
 
     Attributes:
-        rows: digests of what each row's digest is made of, by row id.
-        comparator: the comparator's digest.
+        digests: by row id; rows that this checkout has no digest for are left out.
+        parts: digests of what each row's digest is made of, the comparator apart.
     """
 
-    rows: Mapping[str, Mapping[str, str]]
-    comparator: str
-
-    def digest(self, row_id: str) -> str | None:
-        """The digest of a row; None where this checkout has none for it."""
-        parts = self.rows.get(row_id)
-        return row_digest(parts, self.comparator) if parts else None
+    digests: Mapping[str, str]
+    parts: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -49,12 +43,10 @@ def observations(
     declared: Declarations, used: Iterable[Receipt], current: Current
 ) -> dict[str, dict[tuple[str, str], Finding]]:
     """Findings by row id, then environment folder and lane."""
-    rows = set[str]().union(*declared.coverage.values())
-    digests = {row_id: current.digest(row_id) for row_id in rows}
     found: dict[str, dict[tuple[str, str], Finding]] = {}
     for receipt in used:
         for row_id, cases in receipt.cases.items():
-            finding = _finding(declared, receipt, row_id, cases, current, digests[row_id])
+            finding = _finding(declared, receipt, row_id, cases, current)
             found.setdefault(row_id, {})[receipt.folder, receipt.lane] = finding
     return found
 
@@ -65,12 +57,13 @@ def _finding(
     row_id: str,
     cases: Sequence[Case],
     current: Current,
-    digest: str | None,
 ) -> Finding:
     bound = declared.bounds.get(row_id)
     state, cause = _judged(declared, row_id, cases, bound)
-    if receipt.digests[row_id] != digest:
+    if receipt.digests[row_id] != current.digests.get(row_id):
         state, cause = STALE, _changed(receipt, row_id, current)
+    elif state != FAILED and _of_another_plan(declared, receipt):
+        state, cause = STALE, "changed since: the cases of its plan"
     distances = [case.worst for case in cases if case.worst is not None]
     bounds = [case.bound for case in cases if case.bound is not None]
     return Finding(
@@ -86,14 +79,28 @@ def _finding(
     )
 
 
+def _of_another_plan(declared: Declarations, receipt: Receipt) -> bool:
+    """Whether as many rows were run as are planned, in other cases.
+
+    A plan of another number of rows has lost or gained some, which says nothing of the others.
+    """
+    plan = declared.plans.get(receipt.lane)
+    planned = plan.sizes.get(receipt.plan) if plan else None
+    return planned is not None and planned[0] == receipt.planned[0] and planned != receipt.planned
+
+
 def _changed(receipt: Receipt, row_id: str, current: Current) -> str:
-    now, then = current.rows.get(row_id), receipt.parts[row_id]
-    if now is None:
+    if row_id not in current.digests:
         return "this checkout has no digest for it"
-    names = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
-    if receipt.comparator != current.comparator:
-        names.append("comparator")
+    names = changed_parts(receipt.parts[row_id], current.parts[row_id])
     return f"changed since: {', '.join(names)}"
+
+
+def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The parts that make two digests of a row differ."""
+    names = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+    # What judged the row is the same for all rows and no part of its own.
+    return names or ["comparator"]
 
 
 def _judged(
@@ -135,15 +142,16 @@ def row_findings(
                 lack = Finding(NOT_MEASURED, f"{environment.folder}/{lane}.json does not show it")
                 findings.append(observed.get((environment.folder, lane), lack))
     states = {name: _worst_finding(found) for name, found in own.items() if found}
-    verified = {
+    held = REFUSED if row_id in declared.refusals else VERIFIED
+    shown = {
         e.backend: e.env_class
         for e in reversed(environments)
-        if e.env_class in states and states[e.env_class].state == VERIFIED
+        if e.env_class in states and states[e.env_class].state == held
     }
-    for environment in environments:
-        if environment.env_class not in states:
-            states[environment.env_class] = _elsewhere(environment, verified, states)
-    return states
+    elsewhere = {
+        e.env_class: _elsewhere(e, shown, states) for e in environments if e.env_class not in states
+    }
+    return states | elsewhere
 
 
 def _worst_finding(findings: Sequence[Finding]) -> Finding:
@@ -156,9 +164,12 @@ def _worst_finding(findings: Sequence[Finding]) -> Finding:
 
 
 def _elsewhere(
-    environment: Environment, verified: Mapping[str, str], states: Mapping[str, Finding]
+    environment: Environment, shown: Mapping[str, str], states: Mapping[str, Finding]
 ) -> Finding:
-    name = verified.get(environment.backend)
+    """The state in a class where no lane that covers the row is promised."""
+    name = shown.get(environment.backend)
     if name is None:
-        return Finding(NOT_MEASURED, f"no class of {environment.backend} is verified")
+        return Finding(NOT_MEASURED, f"no class of {environment.backend} shows it")
+    if states[name].state == REFUSED:
+        return states[name]  # a refusal does not depend on the class
     return replace(states[name], state=TRANSFERRED, cause=f"verified in {name}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from matrix.canonical import Json, digest_of, read_json, row_digest
+from matrix.canonical import Json, canonical, digest_of, read_json, row_digest
 from matrix.errors import Complaint, RefusedError
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -53,6 +53,7 @@ class Receipt:
     Attributes:
         path: the file, relative to the folder of receipts.
         folder: ``<class>-<toolchain>``.
+        planned: number of rows of the plan, and the hash over its rows and cases.
         digests: digest by row id, as it was run.
         parts: digests of what each row's digest is made of.
         cases: by row id.
@@ -62,6 +63,7 @@ class Receipt:
     lane: str
     command: str
     plan: str
+    planned: tuple[int, str]
     seed: int
     started: str
     version: str
@@ -75,7 +77,6 @@ class Receipt:
     self_digest: str
     digests: Mapping[str, str]
     parts: Mapping[str, Mapping[str, str]]
-    comparator: str
     cases: Mapping[str, tuple[Case, ...]]
 
     @property
@@ -131,7 +132,9 @@ _PARTS: Mapping[str, Mapping[str, Check]] = {
         "seed": _count,
         "started": _text,
         "plan": _one_of(*PLANS),
+        # A part of a plan shows nothing of the rest: parts are merged first.
         "shard": lambda v: v == [1, 1],
+        "rows": lambda v: v == "*",
     },
     "environment": {"class": _text, "toolchain": _text, "backend": _text, "device": _text},
     "plan": {"rows": _count, "cases": _count, "sha256": _hex(64)},
@@ -166,6 +169,10 @@ def parse(path: str, text: bytes) -> Receipt:
         statement = read_json(text)
     except ValueError as error:
         raise RefusedError([Complaint(path, "a receipt is JSON", str(error), RERUN)]) from error
+    # Canonical, so that a text has one meaning: a key that occurs twice would have two.
+    if canonical(statement) != text.removesuffix(b"\n"):
+        rule = "a receipt is canonical JSON: sorted keys, each once, without spaces"
+        raise RefusedError([Complaint(path, rule, "another text of the same content", RERUN)])
     # Each stage may rely on what the one before has established.
     for stage in (_shape, _integrity, _agreement):
         complaints = [Complaint(path, rule, got, RERUN) for rule, got in stage(statement)]
@@ -248,8 +255,12 @@ def _agreement(statement: Json) -> Iterator[tuple[str, str]]:
     for key in ("rows", "cases"):
         if executed[key] != plan[key]:
             yield f"as many {key} were executed as planned, {plan[key]}", str(executed[key])
-    if executed["rows"] != len(rows):
-        yield f"executed.rows counts the rows of the cases, {len(rows)}", str(executed["rows"])
+    for key, count in (("rows", len(rows)), ("cases", len(keys))):
+        if executed[key] != count:
+            yield f"executed.{key} counts the {key} that are listed, {count}", str(executed[key])
+    planned = digest_of(keys)
+    if planned != plan["sha256"]:
+        yield f"plan.sha256 is that of the rows and cases listed, {planned}", plan["sha256"]
     yield from _subjects(statement["subject"], parts, predicate["digests"]["comparator"])
 
 
@@ -264,14 +275,19 @@ def _subjects(
         name, made_of = entry["name"], parts.get(entry["name"])
         if not isinstance(made_of, dict):
             continue
-        pieces = cast(dict[str, object], made_of)
+        pieces = _parts(cast(dict[str, object], made_of))
         if not pieces or not all(map(_SHA, pieces.values())):
             yield f"digests.rows of {name} are sha256 digests", repr(pieces)[:80]
             continue
-        wanted = row_digest(cast(dict[str, str], pieces), comparator)
+        wanted = row_digest(name, cast(dict[str, str], pieces), comparator)
         if entry["digest"].get("sha256") != wanted:
             rule = f"the digest of {name} is that of its parts, {wanted}; it is foreign"
             yield rule, repr(entry["digest"].get("sha256"))
+
+
+def _parts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The digests that a row's digest is made of; a record may repeat that one as ``row``."""
+    return {name: value for name, value in found.items() if name != "row"}
 
 
 def _claims(receipt: Receipt, cases: Sequence[Json]) -> Iterator[Complaint]:
@@ -290,6 +306,8 @@ def _contradictions(case: Json) -> Iterator[tuple[str, str]]:
         if case["reason"] is None:
             yield f"a case that {case['status']} says why", "no reason"
         return
+    if not case["elements"]:
+        yield "what passed compared at least one element", "none"
     if bound is None and case["grade"] == "bounded":
         yield "a bounded case states its bound", "none"
     if bound is not None and not _number(worst):
@@ -311,6 +329,7 @@ def _receipt(path: str, statement: Json) -> Receipt:
         lane=run["lane"],
         command=run["command"],
         plan=run["plan"],
+        planned=(predicate["plan"]["rows"], predicate["plan"]["sha256"]),
         seed=run["seed"],
         started=run["started"],
         version=product["version"],
@@ -323,8 +342,7 @@ def _receipt(path: str, statement: Json) -> Receipt:
         driver=str(environment.get("driver") or ""),
         self_digest=predicate["self_digest"],
         digests={entry["name"]: entry["digest"]["sha256"] for entry in statement["subject"]},
-        parts=predicate["digests"]["rows"],
-        comparator=predicate["digests"]["comparator"],
+        parts={row: _parts(found) for row, found in predicate["digests"]["rows"].items()},
         cases={row: tuple(found) for row, found in cases.items()},
     )
 

@@ -56,7 +56,6 @@ def reduce(
     table: Json = {
         "_generated": GENERATED,
         "schema": SCHEMA,
-        "comparator": current.comparator,
         "kernel_rows": rows(declared, current, findings, kernel=True),
         "lane_rows": rows(declared, current, findings, kernel=False),
         CAPABILITIES: cells(declared, findings, CAPABILITIES),

@@ -14,7 +14,7 @@ from matrix.canonical import Json, read_json
 from matrix.declared import BACKEND_NAMES, BACKENDS, Declarations
 from matrix.diff import changes
 from matrix.todo import held_back
-from matrix.view import RECEIPTS, SIGNS, required_rows, topic_views
+from matrix.view import RECEIPTS, SIGNS, all_rows, required_rows, topic_views
 
 COMMAND = "python -m matrix render"
 SUPPORT = "SUPPORT.md"
@@ -77,6 +77,7 @@ def render(
         "backends": [BACKEND_NAMES[backend] for backend in BACKENDS],
         "topics": topic_views(declared, table),
         "rows": required_rows(declared, table),
+        "all_rows": all_rows(table),
         "held": held_back(declared, table),
         "previous": release.previous,
         "transitions": changes(release.table, table) if release.table else (),

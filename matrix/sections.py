@@ -17,8 +17,8 @@ def rows(declared: Declarations, current: Current, findings: Findings, *, kernel
         if (row is not None) != kernel:
             continue
         entry: Json = {
-            "digest": current.digest(row_id),
-            "parts": dict(current.rows.get(row_id, {})),
+            "digest": current.digests.get(row_id),
+            "parts": dict(current.parts.get(row_id, {})),
             "lanes": sorted(lane for lane, ids in declared.coverage.items() if row_id in ids),
             "states": {name: _state(finding) for name, finding in states.items()},
         }

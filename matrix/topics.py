@@ -78,10 +78,10 @@ def read_declarations(root: Path) -> Declarations:
     """
     kernel_rows = read_kernel_rows(root / "src" / "retrograd" / "rows.toml")
     plans = read_plans(root / "lanes" / "plans")
-    known = _Known(plans, frozenset(kernel_rows))
+    known = _Known({lane: plan.rows for lane, plan in plans.items()}, frozenset(kernel_rows))
     topics = _read_topics(root, known)
     cells = [cell for topic in topics for row in topic.rows for cell in row.cells.values()]
-    coverage: dict[str, set[str]] = {lane: set(rows) for lane, rows in plans.items()}
+    coverage: dict[str, set[str]] = {lane: set(plan.rows) for lane, plan in plans.items()}
     coverage.setdefault(KERNEL_LANE, set()).update(kernel_rows)
     for cell in cells:
         for lane, rows in cell.needs.items():
@@ -92,6 +92,7 @@ def read_declarations(root: Path) -> Declarations:
     return Declarations(
         version=version[1] if version else "unknown",
         kernel_rows=kernel_rows,
+        plans=plans,
         coverage={lane: frozenset(rows) for lane, rows in coverage.items()},
         refusals=refusals,
         bounds=read_bounds(root / "lanes" / "tolerances.toml"),

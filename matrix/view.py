@@ -77,9 +77,16 @@ class CellView:
     needs: Mapping[str, tuple[str, ...]]
 
     @property
+    def n_needs(self) -> int:
+        """How many rows it rests on."""
+        return len({row for rows in self.needs.values() for row in rows})
+
+    @property
     def groups(self) -> Iterable[tuple[Sign, tuple[ClassView, ...]]]:
-        """Classes that share a state, worst first."""
-        signs = sorted({c.sign.verb for c in self.classes}, key=SEVERITY.index)
+        """Classes that share a state: first those that decide the cell, then worst first."""
+        own = self.sign.verb
+        verbs = {c.sign.verb for c in self.classes}
+        signs = sorted(verbs, key=lambda verb: (verb != own, SEVERITY.index(verb)))
         for verb in signs:
             yield SIGNS[verb], tuple(c for c in self.classes if c.sign.verb == verb)
 
@@ -93,6 +100,16 @@ class RowView:
 
 
 @dataclass(frozen=True)
+class HeldBack:
+    """Rows that keep a cell from the best state it could have."""
+
+    cell: CellView
+    classes: tuple[str, ...]
+    verb: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TopicView:
     """A topic and its footnotes by number."""
 
@@ -102,10 +119,19 @@ class TopicView:
     notes: Mapping[int, str]
 
     @property
-    def held_back(self) -> tuple[CellView, ...]:
-        """Cells that rows hold back, for the list below the table."""
-        cells = [cell for row in self.rows for cell in row.cells]
-        return tuple(c for c in cells if any(e.held_back_by for e in c.classes))
+    def held_back(self) -> tuple[HeldBack, ...]:
+        """What holds cells back, for the list below the table; classes that share it together."""
+        found: dict[tuple[str, str, tuple[str, ...]], list[ClassView]] = {}
+        cells = {cell.id: cell for row in self.rows for cell in row.cells}
+        for cell in cells.values():
+            for entry in cell.classes:
+                if entry.held_back_by:
+                    key = (cell.id, entry.sign.verb, entry.held_back_by)
+                    found.setdefault(key, []).append(entry)
+        return tuple(
+            HeldBack(cells[name], tuple(c.name for c in classes), verb, rows)
+            for (name, verb, rows), classes in found.items()
+        )
 
 
 @dataclass
@@ -192,8 +218,8 @@ def _closest(entry: Json) -> Json | None:
 
 
 @dataclass(frozen=True)
-class RequiredRow:
-    """A row that a release needs, in one environment class."""
+class RowInClass:
+    """A row in one environment class."""
 
     id: str
     env_class: str
@@ -206,22 +232,26 @@ class RequiredRow:
     cause: str
 
 
-def required_rows(declared: Declarations, table: Json) -> tuple[RequiredRow, ...]:
+def required_rows(declared: Declarations, table: Json) -> tuple[RowInClass, ...]:
     """Rows of the claimed backends in each class that promises them."""
     claimed = declared.release.claimed
     classes = {e.env_class for e in declared.environments if e.backend in claimed and e.lanes}
+    return tuple(row for row in all_rows(table) if row.env_class in classes)
+
+
+def all_rows(table: Json) -> tuple[RowInClass, ...]:
+    """Every row of the table in each class."""
     return tuple(
         _required(row_id, name, state, table)
         for section in ("kernel_rows", "lane_rows")
         for row_id, entry in sorted(table[section].items())
         for name, state in entry["states"].items()
-        if name in classes
     )
 
 
-def _required(row_id: str, name: str, state: Json, table: Json) -> RequiredRow:
+def _required(row_id: str, name: str, state: Json, table: Json) -> RowInClass:
     receipt: str | None = state["receipt"]
-    return RequiredRow(
+    return RowInClass(
         id=row_id,
         env_class=name,
         sign=SIGNS[state["state"]],
@@ -235,4 +265,4 @@ def _required(row_id: str, name: str, state: Json, table: Json) -> RequiredRow:
 
 
 def _figure(value: float | None) -> str:
-    return "equal" if value == 0 else f"{value:.4g}" if value is not None else "none"
+    return f"{value:.4g}" if value is not None else "none"

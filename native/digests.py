@@ -9,10 +9,11 @@ A row's digest is the SHA-256 of canonical JSON over
 - its id;
 - ``files``: path below the checkout and SHA-256 of every project file of its closure. That is its
   kernel source and each project header it includes, and the *frame* that every launch passes
-  through: backend and pool sources with their headers (they dispatch rows, hand out the work, open
-  BLAS and own memory, so they can change any row) and generate.py (it binds ids to kernels).
-  Argument structs enter through the kernel that includes them: the dispatch table includes all of
-  them, and counting it would tie every row to every op;
+  through: backend and pool sources with their headers. They dispatch rows, hand out the work, open
+  BLAS and own memory, so they can change any row;
+- ``binding``: the lines of the generated dispatch table that join the row's id, argument struct and
+  kernels. Argument structs enter through the kernel that includes them: the table includes all of
+  them, and counting it as a whole would tie every row to every op;
 - ``flags``: what the project sets for each variant, for the frame and for linking, in order.
 
 Paths have '/' separators and line ends are LF, so the digest is that of the sources and not of a
@@ -35,11 +36,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from native.generate import CPU_FRAME, VARIANTS, Row, read_rows
+from native.generate import CPU_FRAME, VARIANTS, Row, dispatch, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = "native/include"
-GENERATOR = "native/generate.py"
 # Written by the build and included by backend sources. They hold no code of their own.
 GENERATED = frozenset({"dispatch.inc", "digests.inc"})
 Flags = Mapping[str, Sequence[str]]
@@ -197,13 +197,32 @@ def row_digests(
             _agree(compiler.closures(root, list(kernels.values()), variant), closures)
         _agree(compiler.closures(root, frame, "frame"), closures)
     flags = _hashed(declared_flags(root) if compiler is None else compiler.flags)
-    below = {GENERATOR}.union(*(closures[source] for source in frame))
-    files = {
-        name: text_digest((root / name).read_bytes()) for name in below.union(*closures.values())
-    }
-    return {
-        row.id: _row_digest(row, closures[kernels[row.op]] | below, files, flags) for row in rows
-    }
+    below = set[str]().union(*(closures[source] for source in frame))
+    names = below.union(*closures.values())
+    files = {name: text_digest((root / name).read_bytes()) for name in names}
+    bound = bindings(rows)
+    digests: dict[str, str] = {}
+    for row in rows:
+        closure = {name: files[name] for name in closures[kernels[row.op]] | below}
+        rest = {"flags": flags, "binding": bound[row.symbol]}
+        record = {"schema": 1, "row": row.id, "files": closure, **rest}
+        digests[row.id] = hashlib.sha256(canonical(record)).hexdigest()
+    return digests
+
+
+def bindings(rows: Sequence[Row]) -> dict[str, list[tuple[int, str]]]:
+    """By symbol, the lines of the dispatch table that name it, each with its place.
+
+    Places are counted within the list a line stands in, from the row's place in the first list: ids
+    and kernels are joined by place, and a row added elsewhere moves all lists alike.
+    """
+    places: dict[str, list[tuple[int, str]]] = {row.symbol: [] for row in rows}
+    place = 0
+    for line in dispatch(list(rows)).splitlines():
+        place = 0 if line.endswith("{") else place + 1
+        for symbol in places.keys() & set(re.findall(r"\w+", line)):
+            places[symbol].append((place, line.strip()))
+    return {symbol: [(at - e[0][0], line) for at, line in e] for symbol, e in places.items()}
 
 
 def _agree(compiled: Mapping[str, set[str]], written: Mapping[str, set[str]]) -> None:
@@ -216,14 +235,7 @@ def _agree(compiled: Mapping[str, set[str]], written: Mapping[str, set[str]]) ->
 
 def _hashed(flags: Flags) -> dict[str, list[str]]:
     """Without warnings. `-Wl,` and its like hand flags on and stay."""
-    kept = {k: [f for f in v if not f.startswith("-W") or "," in f] for k, v in flags.items()}
-    return {name: list(values) for name, values in kept.items()}
-
-
-def _row_digest(row: Row, names: set[str], files: Mapping[str, str], flags: Flags) -> str:
-    closure = {name: files[name] for name in names}
-    record = {"schema": 1, "row": row.id, "files": closure, "flags": flags}
-    return hashlib.sha256(canonical(record)).hexdigest()
+    return {k: [f for f in v if not f.startswith("-W") or "," in f] for k, v in flags.items()}
 
 
 def build_text(flags: Flags, environment: Sequence[str]) -> str:
@@ -273,7 +285,8 @@ def main() -> int:
         sys.stderr.write(f"error: {conflict}\n")
         return 1
     rows = read_rows(options.backend)
-    text = table(rows, digests, build_text(flags, environment))
+    used = {name: [flag for flag in flags[name] if flag not in foreign] for name in names}
+    text = table(rows, digests, build_text(used, environment))
     (options.out / "digests.inc").write_text(text, encoding="utf-8")
     return 0
 

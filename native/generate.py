@@ -1,8 +1,9 @@
 """Turns rows.toml into what the native build needs: source lists and the dispatch table.
 
 Run by CMake at configure time: ``python generate.py cpu --out BUILD``. Writes ``sources.cmake`` and
-``dispatch.inc``. A row without its kernel file, a kernel file without a row, and a declared fault that no
-kernel plants all stop the build and name the path. Standard library only: it runs before anything is installed.
+``dispatch.inc``. A row without its kernel file, a kernel file without a row, and a declared fault
+that no kernel plants all stop the build and name the path. Standard library only: it runs before
+anything is installed.
 """
 
 import argparse
@@ -57,8 +58,14 @@ def check(rows: list[Row], backend: str) -> list[str]:
     folder = ROOT / backend
     files = {path.stem for path in folder.glob("*.cpp")} - CPU_FRAME
     ops = {row.op for row in rows}
-    wrong = [f"{ROWS}: row of op '{op}' has no kernel file {folder / op}.cpp" for op in sorted(ops - files)]
-    wrong += [f"{folder / name}.cpp: no row in {ROWS} declares this kernel" for name in sorted(files - ops)]
+    wrong = [
+        f"{ROWS}: row of op '{op}' has no kernel file {folder / op}.cpp"
+        for op in sorted(ops - files)
+    ]
+    wrong += [
+        f"{folder / name}.cpp: no row in {ROWS} declares this kernel"
+        for name in sorted(files - ops)
+    ]
     for row in rows:
         path = folder / f"{row.op}.cpp"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -68,7 +75,8 @@ def check(rows: list[Row], backend: str) -> list[str]:
             if f'fault("{fault}")' not in text
         ]
         if not row.faults:
-            wrong.append(f"{ROWS}: row {row.id} declares no fault; a check that cannot fail proves nothing")
+            rule = "a check that cannot fail proves nothing"
+            wrong.append(f"{ROWS}: row {row.id} declares no fault; {rule}")
     return wrong
 
 
@@ -85,10 +93,9 @@ def dispatch(rows: list[Row]) -> str:
     lines.append("static constexpr RetroRow kRows[] = {")
     for row in rows:
         name = f"retrograd::{row.arguments}"
-        lines.append(
-            f'  {{"{row.id}", sizeof({name}), alignof({name}), retrograd::Layout<{name}>::n_fields, 0, '
-            f"retrograd::Layout<{name}>::fields, retrograd::digest::{row.symbol}}},"
-        )
+        fields = f"retrograd::Layout<{name}>::n_fields, 0, retrograd::Layout<{name}>::fields"
+        shape = f"sizeof({name}), alignof({name}), {fields}"
+        lines.append(f'  {{"{row.id}", {shape}, retrograd::digest::{row.symbol}}},')
     lines.append("};")
     lines.append(f"static constexpr retrograd::Launch kKernels[][{len(VARIANTS)}] = {{")
     for row in rows:

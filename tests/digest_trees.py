@@ -7,6 +7,7 @@ import functools
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def affected(root: Path) -> Affected:
     rows = {row: str(entry["op"]) for row, entry in row_entries(root).items()}
     ops = sorted(set(rows.values()))
     headers = _depends(root, ops)
-    frame = headers["backend"] | headers["pool"] | {"native/generate.py"}
+    frame = headers["backend"] | headers["pool"]
     kernels = {op: frozenset(headers[op] | frame) for op in ops}
     judge = _imports(root, "lanes/trial.py", ("lanes",)) | {"src/retrograd/runtime/launch.py"}
     return Affected(rows, kernels, {op: frozenset(_evidence(root, op) | judge) for op in ops})
@@ -66,6 +67,23 @@ def row_entries(root: Path) -> dict[str, dict[str, object]]:
     text = (root / "src" / "retrograd" / "rows.toml").read_bytes().decode()
     rows = [{**e, "dtype": d} for e in tomllib.loads(text)["row"] for d in e["dtype"]]
     return {".".join(r[k] for k in ("op", "direction", "dtype", "backend")): r for r in rows}
+
+
+def table_lines(root: Path) -> dict[str, str]:
+    """Row id to what the tree's own generator writes of it; empty when it does not run."""
+    out = root / "table"
+    command = [sys.executable, "-B", "native/generate.py", "cpu", "--out", str(out)]
+    if subprocess.run(command, cwd=root, capture_output=True, check=False).returncode != 0:
+        return {}
+    lines = (out / "dispatch.inc").read_text("utf-8").splitlines()
+    begins = [i for i, line in enumerate(lines) if line.endswith("{")]
+    found: dict[str, str] = {}
+    for row in row_entries(root):
+        symbol = re.compile(rf"\b{re.sub(r'[.-]', '_', row)}\b")
+        at = [i for i, line in enumerate(lines) if symbol.search(line)]
+        places = [i - max([b for b in begins if b < i], default=0) for i in at]
+        found[row] = repr([(lines[i], p - places[0]) for i, p in zip(at, places, strict=True)])
+    return found
 
 
 def _depends(root: Path, ops: list[str]) -> dict[str, set[str]]:

@@ -3,10 +3,10 @@
 import ast
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from retrograd.config.document import load_document
+from tests.collecting import COMMAND
 from tests.house import ROOT
 
 DEMO = ROOT / "examples" / "demo.py"
@@ -14,7 +14,7 @@ PUBLIC = {"retrograd", "retrograd.config.document", "retrograd.errors", "retrogr
 
 
 def test_the_demo_runs_and_leaves_its_figures(tmp_path: Path) -> None:
-    command = [sys.executable, str(DEMO), "--tiny", "--out", str(tmp_path), "--seed", "5"]
+    command = [*COMMAND, str(DEMO), "--tiny", "--out", str(tmp_path), "--seed", "5"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "dictation-tiny"

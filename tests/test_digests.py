@@ -29,8 +29,17 @@ from native.digests import (
     row_digests,
     written_closure,
 )
+from native.generate import Row, dispatch
 from retrograd.backends import open_device
 
+NEW_ROW = """[[row]]
+op = "add"
+direction = "forward"
+dtype = ["bf16"]
+backend = "cpu"
+contract = "pinned"
+faults = ["skip_last_element"]
+"""
 Edit = Callable[[str, str, str], set[str]]
 
 
@@ -156,7 +165,6 @@ def test_file_of_an_op_makes_its_rows_stale(name: str, ops: tuple[str, ...], sta
     [
         "native/cpu/backend.cpp",
         "native/cpu/pool.h",
-        "native/generate.py",
         "native/include/retrograd/abi.h",
         "lanes/comparator.py",
         "lanes/catalogue.py",
@@ -173,6 +181,7 @@ def test_what_every_row_passes_through_makes_all_stale(
     "name",
     [
         "native/digests.py",
+        "native/generate.py",
         "native/bindings/module.cpp",
         "lanes/tolerances.py",
         "lanes/__init__.py",
@@ -204,6 +213,26 @@ def test_missing_flags_are_refused(tmp_path: Path) -> None:
 def test_declaration_of_a_row_makes_that_row_stale(stale: Edit) -> None:
     changed = stale("src/retrograd/rows.toml", '["drop_eps"]', '["other"]')
     assert changed == {"rms_norm.forward.f32.cpu"}
+
+
+def test_new_row_leaves_the_others_alone(stale: Edit) -> None:
+    assert stale("src/retrograd/rows.toml", "[[row]]", f"{NEW_ROW}\n[[row]]") == set()
+
+
+def test_kernels_bound_in_another_order_make_all_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = row_digests("cpu")
+
+    def shifted(rows: list[Row]) -> str:
+        """The table with each kernel one place further than its id."""
+        head, _, kernels = dispatch(rows).partition("kKernels[][2] = {\n")
+        first, *others = kernels.splitlines()[:-1]
+        return "\n".join([f"{head}kKernels[][2] = {{", *others, first, "};"])
+
+    monkeypatch.setattr("native.digests.dispatch", dispatch)
+    assert row_digests("cpu") == before
+    monkeypatch.setattr("native.digests.dispatch", shifted)
+    after = row_digests("cpu")
+    assert [row for row in before if after[row] == before[row]] == []
 
 
 def test_file_that_does_not_parse_still_counts(stale: Edit) -> None:

@@ -8,7 +8,9 @@ from house import CODE, ROOT, TEXT, dotted_names, files, prose, relative
 
 SOFT_LINES, HARD_LINES = 400, 600
 # Files over the soft limit, each with its reason.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES = {
+    "src/retrograd/train/trainer.py": "one public class; its docstrings are the API's reference",
+}
 
 MODULE_NAMES = frozenset({"utils", "helpers", "common", "misc", "manager", "engine", "core"})
 WORDS = {

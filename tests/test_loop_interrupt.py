@@ -11,6 +11,7 @@ from pathlib import Path
 from retrograd.export import read_adapter
 from retrograd.gguf import open_gguf
 from retrograd.train.interrupt import Interrupts
+from tests.collecting import COMMAND
 from tests.tiny_runs import metrics, record, write_run
 
 # As long a native call as a step may be: it gives up the interpreter's lock and runs no handler.
@@ -25,7 +26,7 @@ with Interrupts(lambda: print("first", flush=True), lambda: print("second", flus
 
 def test_ctrl_c_finishes_the_step_and_writes_what_there_is(tmp_path: Path) -> None:
     document = write_run(tmp_path)
-    command = [sys.executable, "-m", "retrograd", "train", str(document)]
+    command = [*COMMAND, "-m", "retrograd", "train", str(document)]
     command += ["--set", "training.steps=20000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -14,7 +14,7 @@ FILES = {
     "native/cpu/add.cpp": "// add\n",
     "lanes/tolerances.toml": "# bounds\n",
     "README.md": "# read\n",
-    "reports/allowed_signers": "# nobody\n",
+    "reports/templates/support.md.j2": "# {{ title }}\n",
     ".gitignore": "*.so\nsource-stamp.json\n",
 }
 
@@ -64,6 +64,8 @@ def test_clean_checkout(checkout: Path) -> None:
     "name",
     [
         "reports/receipts/cpu-avx2-gcc12/ops.json",
+        "reports/releases/1.2.3.md",
+        "reports/support.html",
         "SUPPORT.md",
         "src/retrograd/table.json",
         "src/retrograd/library.so",
@@ -80,6 +82,7 @@ def test_results_and_build_products_leave_a_tree_clean(checkout: Path, name: str
         "native/cpu/add.cpp",
         "native/cpu/new é.h",
         "lanes/tolerances.toml",
+        "reports/templates/support.md.j2",
         "reports/allowed_signers",
     ],
 )

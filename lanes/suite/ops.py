@@ -9,42 +9,75 @@ import numpy as np
 import pytest
 
 from lanes.case import Case, f32
-from lanes.catalogue import cases
+from lanes.catalogue import PLANS, cases, corpora
 from lanes.comparator import bitwise_equal
+from lanes.observation import Grade, Observe, Tally
+from lanes.registry import Need, Planned, lane
 from lanes.tolerances import bound_of, read
-from lanes.trial import device, execute, observe, variants
+from lanes.trial import device, execute, variants
+from lanes.trial import observe as observe_case
 from retrograd.backends import Device, open_device
 from retrograd.rows import Row, declared_rows
 
 ROWS = declared_rows()
-FAULTS = [(row, fault) for row in ROWS for fault in row.faults]
+BY_ID = {row.id: row for row in ROWS}
+_FAULT = "fault "
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_row_holds(row: Row, plan: str) -> None:
+def corpora_of_rows(plan: str) -> Iterator[Planned]:
+    """Every declared row in each of its corpora."""
+    return (Planned(row.id, corpus) for row in ROWS for corpus in corpora(row, plan))
+
+
+def planted_faults(_plan: str) -> Iterator[Planned]:
+    """Every planted fault of every row."""
+    return (Planned(row.id, f"{_FAULT}{fault}") for row in ROWS for fault in row.faults)
+
+
+@lane("ops", rows=corpora_of_rows, needs=(Need.DEVICE, Need.BOUNDS))
+def test_row_holds(row: str, case: str, plan: str, observe: Observe) -> None:
     """Oracle, lattice, written answers, replay, thread counts, variants, aliasing, canaries."""
-    bound = bound_of(row.id, read())
-    failures = [f for case in cases(row, plan) for f in observe(row, case, bound=bound).failures]
-    assert not failures, "\n".join(str(f) for f in failures[:20])
+    declared, bound = BY_ID[row], bound_of(row, read())
+    tally, failures, exact = Tally(), list[str](), True
+    before = device(1, variants()[-1]).stream.counters()["launches"]
+    for one in cases(declared, plan, case):
+        seen = observe_case(declared, one, bound=bound)
+        tally.add(seen.gaps)
+        failures += [str(failure) for failure in seen.failures]
+        exact &= set(one.exact) >= {n for n, (shape, _) in one.outputs.items() if 0 not in shape}
+    launches = device(1, variants()[-1]).stream.counters()["launches"] - before
+    observe(
+        tally,
+        grade=_grade(declared, exact=exact),
+        bound=bound,
+        seeds=PLANS[plan] if case != "regression" else (),
+        counters={"launches": launches},
+    )
+    assert not failures, "\n".join(failures[:20])
 
 
-@pytest.mark.parametrize(
-    ("row", "fault"), FAULTS, ids=lambda part: part if isinstance(part, str) else part.id
-)
-def test_planted_fault_is_caught(row: Row, fault: str) -> None:
+def _grade(row: Row, *, exact: bool) -> Grade:
+    if row.contract == "pinned":
+        return "pinned"
+    return "lattice" if exact else "bounded"
+
+
+@lane("ops", rows=planted_faults, needs=(Need.FAULTS, Need.BOUNDS))
+def test_planted_fault_is_caught(row: str, case: str, observe: Observe) -> None:
     """The fast plan's cases fail with the fault on, name the row, and hold with it off."""
-    bound = bound_of(row.id, read())
+    declared, fault, bound = BY_ID[row], case.removeprefix(_FAULT), bound_of(row, read())
     faulty = open_device("cpu", threads=1, faults=True)
-    for case in cases(row, "fast"):
-        faulty.set_fault(f"{row.id}:{fault}")
-        failures = observe(row, case, bound=bound, on=faulty).failures
+    for one in cases(declared, "fast"):
+        faulty.set_fault(f"{row}:{fault}")
+        failures = observe_case(declared, one, bound=bound, on=faulty).failures
         if failures:
-            assert failures[0].row_id == row.id
-            assert row.id in str(failures[0])
             faulty.set_fault(None)
-            assert not observe(row, case, bound=bound, on=faulty).failures
+            observe.equal(sum(int(np.prod(shape)) for shape, _ in one.outputs.values()))
+            assert failures[0].row_id == row
+            assert row in str(failures[0])
+            assert not observe_case(declared, one, bound=bound, on=faulty).failures
             return
-    pytest.fail(f"{row.id}: no case of the fast plan sees the planted fault '{fault}'")
+    pytest.fail(f"{row}: no case of the fast plan sees the planted fault '{fault}'")
 
 
 def test_every_row_plants_a_fault() -> None:

@@ -1,4 +1,5 @@
-// The Python binding: backends, streams and programs. Status codes become retrograd.errors here and nowhere else.
+// The Python binding: backends, streams and programs. Status codes become retrograd.errors here and
+// nowhere else.
 #include <dlfcn.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -15,8 +16,8 @@ namespace py = pybind11;
 
 namespace {
 
-[[noreturn]] void raise(const char* kind, const std::string& where, const std::string& rule, const std::string& got,
-                        const char* remedy) {
+[[noreturn]] void raise(const char* kind, const std::string& where, const std::string& rule,
+                        const std::string& got, const char* remedy) {
   py::object error = py::module_::import("retrograd.errors").attr(kind)(where, rule, got, remedy);
   PyErr_SetObject(py::type::of(error).ptr(), error.ptr());
   throw py::error_already_set();
@@ -26,21 +27,28 @@ void check(RetroStatus status, const std::string& where) {
   if (status.code == RETRO_OK) return;
   const std::string got = "status " + std::to_string(status.code);
   const char* remedy = status.code == RETRO_EXHAUSTED ? "free memory or plan a smaller run"
-                       : status.code == RETRO_ABSENT  ? "see `retrograd inspect --device` for what this machine has"
-                                                      : "check the arguments named here";
-  raise(status.code == RETRO_FAILED ? "InternalError" : "DeviceError", where, status.text, got, remedy);
+                       : status.code == RETRO_ABSENT
+                           ? "see `retrograd inspect --device` for what this machine has"
+                           : "check the arguments named here";
+  raise(status.code == RETRO_FAILED ? "InternalError" : "DeviceError", where, status.text, got,
+        remedy);
 }
 
 class Library {
  public:
   explicit Library(const std::string& path) {
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) raise("DeviceError", "backend", "a backend library must load", dlerror(), "rebuild or reinstall retrograd");
+    if (handle == nullptr)
+      raise("DeviceError", "backend", "a backend library must load", dlerror(),
+            "rebuild or reinstall retrograd");
     auto entry = reinterpret_cast<const RetroBackend* (*)()>(dlsym(handle, "retro_backend"));
-    if (entry == nullptr) raise("DeviceError", "backend", "a backend library exports retro_backend", path, "reinstall retrograd");
+    if (entry == nullptr)
+      raise("DeviceError", "backend", "a backend library exports retro_backend", path,
+            "reinstall retrograd");
     api_ = entry();
     if (api_->abi_version != RETRO_ABI_VERSION)
-      raise("DeviceError", "backend", "a backend library speaks ABI version " + std::to_string(RETRO_ABI_VERSION),
+      raise("DeviceError", "backend",
+            "a backend library speaks ABI version " + std::to_string(RETRO_ABI_VERSION),
             std::to_string(api_->abi_version), "rebuild or reinstall retrograd");
   }
 
@@ -52,7 +60,8 @@ class Library {
       const RetroRow& row = api_->rows[i];
       py::list fields;
       for (int32_t f = 0; f < row.n_fields; ++f)
-        fields.append(py::make_tuple(row.fields[f].name, row.fields[f].kind, row.fields[f].offset, row.fields[f].n_bytes));
+        fields.append(py::make_tuple(row.fields[f].name, row.fields[f].kind, row.fields[f].offset,
+                                     row.fields[f].n_bytes));
       rows.append(py::make_tuple(row.id, row.n_bytes, row.alignment, fields));
     }
     return rows;
@@ -74,7 +83,8 @@ class Stream {
   Stream(std::shared_ptr<Library> library, int threads, const std::optional<std::string>& isa,
          const std::optional<std::string>& blas)
       : library_(std::move(library)) {
-    const RetroOptions options = {threads, 0, isa ? isa->c_str() : nullptr, blas ? blas->c_str() : nullptr};
+    const RetroOptions options = {threads, 0, isa ? isa->c_str() : nullptr,
+                                  blas ? blas->c_str() : nullptr};
     check(api().open(&options, &stream_), api().name);
   }
   ~Stream() { api().close(stream_); }
@@ -114,7 +124,8 @@ class Stream {
 
   uint64_t allocate(size_t n_bytes) const {
     void* memory = nullptr;
-    check(api().allocate(stream_, n_bytes, &memory), "allocate " + std::to_string(n_bytes) + " bytes");
+    check(api().allocate(stream_, n_bytes, &memory),
+          "allocate " + std::to_string(n_bytes) + " bytes");
     return reinterpret_cast<uint64_t>(memory);
   }
 
@@ -122,18 +133,23 @@ class Stream {
 
   void to_device(uint64_t address, const py::buffer& source) const {
     const py::buffer_info info = source.request();
-    check(api().copy(stream_, reinterpret_cast<void*>(address), info.ptr, info.size * info.itemsize, RETRO_TO_DEVICE), "copy");
+    check(api().copy(stream_, reinterpret_cast<void*>(address), info.ptr, info.size * info.itemsize,
+                     RETRO_TO_DEVICE),
+          "copy");
   }
 
   void to_host(uint64_t address, const py::buffer& target) const {
     const py::buffer_info info = target.request(true);
-    check(api().copy(stream_, info.ptr, reinterpret_cast<const void*>(address), info.size * info.itemsize, RETRO_TO_HOST), "copy");
+    check(api().copy(stream_, info.ptr, reinterpret_cast<const void*>(address),
+                     info.size * info.itemsize, RETRO_TO_HOST),
+          "copy");
   }
 
   void launch(uint32_t row, const py::bytes& arguments) const {
     const std::string text = arguments;
     if (row >= api().n_rows || text.size() != static_cast<size_t>(api().rows[row].n_bytes))
-      raise("InternalError", "launch", "an argument struct has the size its row declares", std::to_string(text.size()), "report this");
+      raise("InternalError", "launch", "an argument struct has the size its row declares",
+            std::to_string(text.size()), "report this");
     RetroStatus status;
     {
       py::gil_scoped_release unlocked;
@@ -151,16 +167,19 @@ class Stream {
   RetroStream* stream_ = nullptr;
 };
 
-// A bound program: launches in order, with every address already in place. One call runs a range of them.
+// A bound program: launches in order, with every address already in place. One call runs a range of
+// them.
 class Program {
  public:
-  Program(std::shared_ptr<Stream> stream, const std::vector<uint32_t>& rows, const std::vector<py::bytes>& arguments)
+  Program(std::shared_ptr<Stream> stream, const std::vector<uint32_t>& rows,
+          const std::vector<py::bytes>& arguments)
       : stream_(std::move(stream)), rows_(rows) {
     const RetroBackend& api = stream_->api();
     for (size_t i = 0; i < rows.size(); ++i) {
       const std::string text = arguments.at(i);
       if (rows[i] >= api.n_rows || text.size() != static_cast<size_t>(api.rows[rows[i]].n_bytes))
-        raise("InternalError", "program", "an argument struct has the size its row declares", std::to_string(text.size()), "report this");
+        raise("InternalError", "program", "an argument struct has the size its row declares",
+              std::to_string(text.size()), "report this");
       // 8-byte words keep every field of the struct aligned.
       std::vector<uint64_t> words((text.size() + 7) / 8);
       std::copy(text.begin(), text.end(), reinterpret_cast<char*>(words.data()));
@@ -181,7 +200,8 @@ class Program {
  private:
   void run_timed(size_t begin, size_t end, std::vector<double>* seconds) const {
     if (begin > end || end > rows_.size())
-      raise("InternalError", "program", "a range lies inside the program", std::to_string(begin) + ".." + std::to_string(end), "report this");
+      raise("InternalError", "program", "a range lies inside the program",
+            std::to_string(begin) + ".." + std::to_string(end), "report this");
     const RetroBackend& api = stream_->api();
     RetroStatus status = {RETRO_OK, nullptr};
     size_t i = begin;
@@ -194,7 +214,8 @@ class Program {
         if (seconds != nullptr) {
           status = api.synchronise(stream_->raw());
           if (status.code != RETRO_OK) break;
-          seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+          seconds->push_back(
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
       }
     }
@@ -216,8 +237,10 @@ PYBIND11_MODULE(_native, m) {
       .def("rows", &Library::rows)
       .def("digests", &Library::digests);
   py::class_<Stream, std::shared_ptr<Stream>>(m, "Stream")
-      .def(py::init<std::shared_ptr<Library>, int, std::optional<std::string>, std::optional<std::string>>(), py::arg("library"),
-           py::kw_only(), py::arg("threads"), py::arg("isa") = py::none(), py::arg("blas") = py::none())
+      .def(py::init<std::shared_ptr<Library>, int, std::optional<std::string>,
+                    std::optional<std::string>>(),
+           py::arg("library"), py::kw_only(), py::arg("threads"), py::arg("isa") = py::none(),
+           py::arg("blas") = py::none())
       .def("probe", &Stream::probe)
       .def("counters", &Stream::counters)
       .def("allocate", &Stream::allocate, py::arg("n_bytes"))
@@ -227,8 +250,9 @@ PYBIND11_MODULE(_native, m) {
       .def("launch", &Stream::launch, py::arg("row"), py::arg("arguments"))
       .def("set_fault", &Stream::set_fault, py::arg("fault"));
   py::class_<Program>(m, "Program")
-      .def(py::init<std::shared_ptr<Stream>, const std::vector<uint32_t>&, const std::vector<py::bytes>&>(), py::arg("stream"),
-           py::arg("rows"), py::arg("arguments"))
+      .def(py::init<std::shared_ptr<Stream>, const std::vector<uint32_t>&,
+                    const std::vector<py::bytes>&>(),
+           py::arg("stream"), py::arg("rows"), py::arg("arguments"))
       .def("__len__", &Program::size)
       .def("run", &Program::run, py::arg("begin"), py::arg("end"))
       .def("profile", &Program::profile, py::arg("begin"), py::arg("end"));

@@ -1,4 +1,5 @@
-// The CPU backend: instruction-set dispatch, BLAS loading, and the C ABI over the kernels that rows.toml declares.
+// The CPU backend: instruction-set dispatch, BLAS loading, and the C ABI over the kernels that
+// rows.toml declares.
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -9,7 +10,8 @@
 #include "pool.h"
 #include "stream.h"
 
-// Written by native/generate.py from rows.toml: argument headers, kernel declarations, `kRows` and `kKernels`.
+// Written by native/generate.py from rows.toml: argument headers, kernel declarations, `kRows` and
+// `kKernels`.
 #include "dispatch.inc"
 
 namespace {
@@ -23,10 +25,13 @@ struct Isa {
   bool (*available)();
 };
 
-bool always() { return true; }
+bool always() {
+  return true;
+}
 bool has_avx2() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
 #else
   return false;
 #endif
@@ -46,18 +51,23 @@ struct CpuStream {
 };
 
 #define RETRO_DIGITS(number) #number
-#define RETRO_VERSION(major, minor, patch) RETRO_DIGITS(major) "." RETRO_DIGITS(minor) "." RETRO_DIGITS(patch)
+#define RETRO_VERSION(major, minor, patch) \
+  RETRO_DIGITS(major) "." RETRO_DIGITS(minor) "." RETRO_DIGITS(patch)
 #if defined(__clang__)
 constexpr const char* kCompiler = "clang";
-constexpr const char* kCompilerVersion = RETRO_VERSION(__clang_major__, __clang_minor__, __clang_patchlevel__);
+constexpr const char* kCompilerVersion =
+    RETRO_VERSION(__clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
 constexpr const char* kCompiler = "gcc";
-constexpr const char* kCompilerVersion = RETRO_VERSION(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+constexpr const char* kCompilerVersion =
+    RETRO_VERSION(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
 #endif
 
 constexpr size_t kHugeBytes = size_t{4} << 20;
 
-CpuStream* of(RetroStream* stream) { return reinterpret_cast<CpuStream*>(stream); }
+CpuStream* of(RetroStream* stream) {
+  return reinterpret_cast<CpuStream*>(stream);
+}
 
 RetroStatus load_blas(const char* path, CpuStream& cpu) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +78,8 @@ RetroStatus load_blas(const char* path, CpuStream& cpu) {
   auto get_config = reinterpret_cast<char* (*)()>(symbol("scipy_openblas_get_config"));
   auto get_core = reinterpret_cast<char* (*)()>(symbol("scipy_openblas_get_corename"));
   if (sgemm == nullptr || set_threads == nullptr || get_config == nullptr || get_core == nullptr)
-    return {RETRO_ABSENT, "the BLAS library lacks scipy_cblas_sgemm or its thread and name functions"};
+    return {RETRO_ABSENT,
+            "the BLAS library lacks scipy_cblas_sgemm or its thread and name functions"};
   // One thread inside BLAS: its own threading changes bits with the thread count, ours does not.
   set_threads(1);
   cpu.stream.blas.sgemm = sgemm;
@@ -79,14 +90,16 @@ RetroStatus load_blas(const char* path, CpuStream& cpu) {
 RetroStatus choose_isa(const char* name, CpuStream& cpu) {
   for (const Isa& isa : kIsas)
     if (name == nullptr ? isa.available() : std::string(name) == isa.name) cpu.isa = &isa;
-  if (cpu.isa == nullptr) return {RETRO_INVALID, "unknown instruction-set variant; known: portable, avx2"};
+  if (cpu.isa == nullptr)
+    return {RETRO_INVALID, "unknown instruction-set variant; known: portable, avx2"};
   if (!cpu.isa->available()) return {RETRO_ABSENT, "this processor lacks avx2, fma or f16c"};
   return ok();
 }
 
 RetroStatus open_stream(const RetroOptions* options, RetroStream** out) {
   auto cpu = std::make_unique<CpuStream>();
-  if (options->threads < 1 || options->threads > 1024) return invalid("threads must be between 1 and 1024");
+  if (options->threads < 1 || options->threads > 1024)
+    return invalid("threads must be between 1 and 1024");
   RetroStatus status = choose_isa(options->isa, *cpu);
   if (status.code == RETRO_OK && options->blas != nullptr) status = load_blas(options->blas, *cpu);
   if (status.code != RETRO_OK) return status;
@@ -109,12 +122,13 @@ RetroStatus probe(RetroStream* stream, RetroProbe* out) {
 #else
   const int32_t has_faults = 0;
 #endif
-  *out = {"cpu", cpu.isa->name, cpu.blas_name.c_str(), cpu.stream.threads, has_faults,
-          kCompiler, kCompilerVersion, kFlags};
+  *out = {"cpu",      cpu.isa->name, cpu.blas_name.c_str(), cpu.stream.threads,
+          has_faults, kCompiler,     kCompilerVersion,      kFlags};
   return ok();
 }
 
-// Pages straight from the kernel: zeroed, untouched ones cost nothing, and releasing gives them back at once.
+// Pages straight from the kernel: zeroed, untouched ones cost nothing, and releasing gives them
+// back at once.
 RetroStatus allocate(RetroStream* stream, size_t n_bytes, void** memory) {
   *memory = nullptr;
   if (n_bytes == 0) return ok();
@@ -178,9 +192,12 @@ RetroStatus set_fault([[maybe_unused]] RetroStream* stream, [[maybe_unused]] con
 #endif
 }
 
-constexpr RetroBackend kBackend = {RETRO_ABI_VERSION, kRowCount, kRows,    "cpu",       open_stream, close_stream, probe,
-                                   allocate,          release,   copy,     launch,      synchronise, counters,     set_fault};
+constexpr RetroBackend kBackend = {
+    RETRO_ABI_VERSION, kRowCount, kRows, "cpu",  open_stream, close_stream, probe,
+    allocate,          release,   copy,  launch, synchronise, counters,     set_fault};
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const RetroBackend* retro_backend(void) { return &kBackend; }
+extern "C" __attribute__((visibility("default"))) const RetroBackend* retro_backend(void) {
+  return &kBackend;
+}

@@ -60,6 +60,17 @@ class Device:
         """SHA-256, in hex, of what each row of the library was compiled from, by row id."""
         return self.library.digests()
 
+    @cached_property
+    def env_class(self) -> str:
+        """Environment class of the evidence table: backend and instruction-set variant."""
+        return f"{self.name}-{self.probe()['isa']}"
+
+    @cached_property
+    def toolchain(self) -> str:
+        """Compiler and its major version, such as ``gcc12``."""
+        probe = self.probe()
+        return f"{probe['compiler']}{str(probe['compiler_version']).partition('.')[0]}"
+
     def probe(self) -> Mapping[str, object]:
         """What the library says of itself: device, isa, blas, threads, has_faults, compiler."""
         return self.stream.probe()

@@ -4,16 +4,16 @@ Distances are in steps, as everywhere in ``tolerances.toml``: one step is epsilo
 the largest element of the wanted array.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from lanes import tolerances
+from lanes import tolerances, whole
 from lanes.tolerances import Tolerance, bound_of, lawful_bound
-from lanes.whole import relative
 
-Float32s = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Float64s = npt.NDArray[np.float64]
 EPSILON = float(np.finfo(np.float32).eps)
 
@@ -43,7 +43,7 @@ class Ledger:
     figures: list[Figure] = field(default_factory=list[Figure])
     measured: dict[str, list[Tolerance]] = field(default_factory=dict[str, list[Tolerance]])
 
-    def within(self, name: str, got: Float32s, want: Float64s, *, ceiling: float) -> None:
+    def within(self, name: str, got: Floats, want: Float64s, *, ceiling: float) -> None:
         """Every element of ``got`` lies within the bound recorded for ``name``.
 
         Args:
@@ -59,7 +59,7 @@ class Ledger:
         self.within_each(name, [(got, want)], ceiling=ceiling)
 
     def within_each(
-        self, name: str, pairs: list[tuple[Float32s, Float64s]], *, ceiling: float
+        self, name: str, pairs: Sequence[tuple[Floats, Float64s]], *, ceiling: float
     ) -> None:
         """The same for several arrays, each measured against its own largest element."""
         assert pairs, f"{name}: nothing to compare"
@@ -83,7 +83,7 @@ class Ledger:
         self.figures.append(Figure(name, seen, steps.size, "within" if holds else "FAILED"))
         assert holds, f"{name}: {worst:.4g} steps apart, bound {bound:g}"
 
-    def beyond(self, name: str, got: Float32s, want: Float64s) -> None:
+    def beyond(self, name: str, got: Floats, want: Float64s) -> None:
         """A planted fault: ``got`` must break the bound, or the comparison could not fail."""
         if not self.recording:
             bound = bound_of(name, tolerances.read())
@@ -119,3 +119,8 @@ class Ledger:
             lines.append(f"{name}: bound {table[name].bound:g} steps from {new.seeds} seeds")
         tolerances.PATH.write_text(tolerances.text(table), encoding="utf-8")
         return lines
+
+
+def relative(got: Floats, want: Float64s) -> Float64s:
+    """Distances in steps of float32, in whichever dtype a difference of logits was formed."""
+    return whole.relative(got.astype(np.float32), want)

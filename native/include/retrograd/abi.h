@@ -1,8 +1,9 @@
 // The C ABI between the program executor and a backend library.
 //
-// A backend is one shared library that exports `retro_backend`. It owns kernels and device memory and knows
-// nothing of models or training. Status codes cross this line, never exceptions; texts are static strings.
-// The layout of every struct below and of every argument struct in ops/ is pinned by a lane from both sides.
+// A backend is one shared library that exports `retro_backend`. It owns kernels and device memory
+// and knows nothing of models or training. Status codes cross this line, never exceptions; texts
+// are static strings. The layout of every struct below and of every argument struct in ops/ is
+// pinned by a lane from both sides.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +15,10 @@ constexpr uint32_t RETRO_ABI_VERSION = 2;
 
 enum RetroCode : int32_t {
   RETRO_OK = 0,
-  RETRO_INVALID = 1,     // an argument breaks the row's rule
-  RETRO_ABSENT = 2,      // a library, a device or a feature is not there
-  RETRO_EXHAUSTED = 3,   // out of memory on the device or the host
-  RETRO_FAILED = 4,      // the device or a library reported an error
+  RETRO_INVALID = 1,    // an argument breaks the row's rule
+  RETRO_ABSENT = 2,     // a library, a device or a feature is not there
+  RETRO_EXHAUSTED = 3,  // out of memory on the device or the host
+  RETRO_FAILED = 4,     // the device or a library reported an error
 };
 
 struct RetroStatus {
@@ -25,7 +26,15 @@ struct RetroStatus {
   const char* text;  // static storage; null when code is RETRO_OK
 };
 
-enum RetroKind : int32_t { RETRO_POINTER = 0, RETRO_I64 = 1, RETRO_U64 = 2, RETRO_F64 = 3, RETRO_F32 = 4, RETRO_I32 = 5, RETRO_U32 = 6 };
+enum RetroKind : int32_t {
+  RETRO_POINTER = 0,
+  RETRO_I64 = 1,
+  RETRO_U64 = 2,
+  RETRO_F64 = 3,
+  RETRO_F32 = 4,
+  RETRO_I32 = 5,
+  RETRO_U32 = 6
+};
 
 // One field of an argument struct as the compiler laid it out.
 struct RetroField {
@@ -35,7 +44,8 @@ struct RetroField {
   int32_t n_bytes;
 };
 
-// One kernel row of the library: its id, `<op>.<direction>.<dtype>.<backend>`, and its argument struct.
+// One kernel row of the library: its id, `<op>.<direction>.<dtype>.<backend>`, and its argument
+// struct.
 struct RetroRow {
   const char* id;
   int32_t n_bytes;
@@ -47,18 +57,18 @@ struct RetroRow {
 };
 
 struct RetroOptions {
-  int32_t threads;        // workers that share a launch; results do not depend on it
+  int32_t threads;  // workers that share a launch; results do not depend on it
   int32_t reserved;
-  const char* isa;        // instruction-set variant, or null for the best this machine has
-  const char* blas;       // path of the BLAS library, or null for none
+  const char* isa;   // instruction-set variant, or null for the best this machine has
+  const char* blas;  // path of the BLAS library, or null for none
 };
 
 struct RetroProbe {
   const char* device;
-  const char* isa;         // variant in use
-  const char* blas;        // what the BLAS library says of itself
+  const char* isa;   // variant in use
+  const char* blas;  // what the BLAS library says of itself
   int32_t threads;
-  int32_t has_faults;      // 1 in a test build
+  int32_t has_faults;            // 1 in a test build
   const char* compiler;          // "gcc" or "clang"
   const char* compiler_version;  // "12.2.0"
   const char* flags;             // of every variant, and what the environment of the build added
@@ -85,13 +95,16 @@ struct RetroBackend {
   RetroStatus (*open)(const RetroOptions* options, RetroStream** stream);
   void (*close)(RetroStream* stream);
   RetroStatus (*probe)(RetroStream* stream, RetroProbe* probe);
-  RetroStatus (*allocate)(RetroStream* stream, size_t n_bytes, void** memory);  // zeroed, 64-byte aligned
+  RetroStatus (*allocate)(RetroStream* stream, size_t n_bytes,
+                          void** memory);  // zeroed, 64-byte aligned
   void (*release)(RetroStream* stream, void* memory);
-  RetroStatus (*copy)(RetroStream* stream, void* to, const void* from, size_t n_bytes, int32_t kind);
+  RetroStatus (*copy)(RetroStream* stream, void* to, const void* from, size_t n_bytes,
+                      int32_t kind);
   RetroStatus (*launch)(RetroStream* stream, uint32_t row, const void* arguments);
   RetroStatus (*synchronise)(RetroStream* stream);
   RetroStatus (*counters)(RetroStream* stream, RetroCounters* counters);
-  RetroStatus (*set_fault)(RetroStream* stream, const char* fault);  // "row:name" or null; refused outside test builds
+  RetroStatus (*set_fault)(RetroStream* stream,
+                           const char* fault);  // "row:name" or null; refused outside test builds
 };
 
 const RetroBackend* retro_backend(void);

@@ -10,9 +10,12 @@ from typing import Annotated
 
 import typer
 
+from retrograd.cli.capabilities import capabilities
 from retrograd.cli.generate import generate
 from retrograd.cli.inspect import inspect
+from retrograd.cli.preflight import preflight
 from retrograd.cli.train import train
+from retrograd.cli.verify import verify
 from retrograd.errors import RetrogradError
 from retrograd.version import VERSION
 
@@ -26,7 +29,7 @@ app = typer.Typer(
     # Plain help: the decorated one takes longer to import than all commands together.
     rich_markup_mode=None,
 )
-for command in (inspect, train, generate):
+for command in (inspect, preflight, train, generate, capabilities, verify):
     app.command()(command)
 
 

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from retrograd.cli.options import scoring_options
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -110,11 +108,11 @@ def _token(tokenizer: "Tokenizer", token_id: int | None) -> str | None:
 
 def _kernel_rows(file: "GgufFile") -> dict[str, Any]:
     """State of each row that a step of a LoRA on every target uses."""
-    from retrograd.config.options import LoraOptions
-    from retrograd.train.record import row_states
-    from retrograd.train.trainer import Trainer
+    from retrograd.backends import open_device
+    from retrograd.config.options import LoraOptions, TrainingOptions
+    from retrograd.train.preflight import foresee, states
 
-    return row_states(Trainer(file.path, lora=LoraOptions(), training=scoring_options(file)))
+    return dict(states(foresee(file, LoraOptions(), TrainingOptions(), open_device())))
 
 
 def _print(found: dict[str, Any]) -> None:

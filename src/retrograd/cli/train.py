@@ -21,8 +21,13 @@ def train(
     from retrograd.config.document import load_document
     from retrograd.train import run
 
-    result = run(load_document(document, overrides=dict(map(_assignment, set_ or []))))
+    result = run(load_document(document, overrides=overrides(set_)))
     raise typer.Exit(result.exit_code)
+
+
+def overrides(assignments: list[str] | None) -> dict[str, object]:
+    """Keys and values of ``--set``."""
+    return dict(map(_assignment, assignments or []))
 
 
 def _assignment(text: str) -> tuple[str, object]:

@@ -209,7 +209,7 @@ class TrainingOptions:
         steps: optimizer steps.
         micro_batch: rows handled together.
         accumulation: micro-batches per optimizer step.
-        context: most tokens a row may have.
+        context: most tokens a row may have; 0 takes the model's own, at most 512.
         seed: key of every random stream, 64 bits.
         eval_every: steps between evaluations on held-out data; 0 evaluates at the end only.
         log_every: steps between metric lines.
@@ -220,7 +220,7 @@ class TrainingOptions:
     steps: int = 0
     micro_batch: int = 8
     accumulation: int = 1
-    context: int = 512
+    context: int = 0
     seed: int = 0
     eval_every: int = 0
     log_every: int = 1
@@ -237,7 +237,6 @@ class TrainingOptions:
             ("steps", 0),
             ("micro_batch", 1),
             ("accumulation", 1),
-            ("context", 2),
             ("eval_every", 0),
             ("log_every", 1),
         ):
@@ -247,6 +246,12 @@ class TrainingOptions:
             "epochs or steps is above 0",
             f"epochs = {self.epochs}, steps = {self.steps}",
             "say how long to train, such as epochs = 1",
+        )
+        yield Check(
+            self.context == 0 or self.context >= 2,
+            "context is 0 or at least 2",
+            f"context = {self.context}",
+            "choose a larger number, or 0 to leave it to the model",
         )
         yield Check(
             0 <= self.seed < 2**64,

@@ -8,16 +8,16 @@ from retrograd.config.options import OptimizerOptions
 def learning_rate(options: OptimizerOptions, step: int, total_steps: int) -> float:
     """The rate of step ``step`` (counted from 1) of ``total_steps``.
 
-    Warm-up rises linearly and reaches the peak at step ``warmup_steps``; the decay ends at
-    ``final_rate_share`` of
-    the peak at the last step.
+    Warm-up rises linearly and reaches the peak at step ``warmup_steps``. The decay starts from the
+    peak at the next step and would reach ``final_rate_share`` of it one step after the last, so
+    that no step is without effect.
     """
     peak, warmup = options.learning_rate, options.warmup_steps
     if step <= warmup:
         return peak * step / warmup
     if options.schedule == "constant":
         return peak
-    progress = (step - warmup) / max(total_steps - warmup, 1)
+    progress = (step - 1 - warmup) / max(total_steps - warmup, 1)
     progress = min(progress, 1.0)
     share = options.final_rate_share
     remaining = (

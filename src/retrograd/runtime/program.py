@@ -26,6 +26,11 @@ def row_of(graph: Graph, node: Node, backend: str) -> str:
     return row_id(node.op, node.direction, dtype_slot(kernel, inputs), backend)
 
 
+def rows_of(graph: Graph, backend: str) -> tuple[str, ...]:
+    """The kernel row of every node, in program order."""
+    return tuple(row_of(graph, node, backend) for node in graph.nodes)
+
+
 class Program:
     """A compiled graph on one device.
 
@@ -45,8 +50,8 @@ class Program:
         self.graph = verify(graph)
         self.store = store
         device = store.device
-        self.rows = tuple(row_of(graph, node, device.name) for node in graph.nodes)
-        self.admitted: Mapping[str, Admitted] = admit_all(self.rows)
+        self.rows = rows_of(graph, device.name)
+        self.admitted: Mapping[str, Admitted] = admit_all(self.rows, device=device)
         self.layouts = tuple(layout_of(device, row) for row in self.rows)
         self.plan: Plan = plan(graph, threads=device.threads)
         for value in graph.values:

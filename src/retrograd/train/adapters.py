@@ -1,5 +1,6 @@
 """Which products get a LoRA adapter, and its first values."""
 
+import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from retrograd.config.options import TARGET_ALIASES, LoraOptions
 from retrograd.errors import ConfigError
+from retrograd.export.adapter import Adapter as Loaded
 from retrograd.families import ModelConfig
 from retrograd.graph import Adapter
 from retrograd.philox import Purpose, name_word, stream_words
@@ -65,6 +67,25 @@ def make_adapters(config: ModelConfig, options: LoraOptions, seed: int) -> dict[
         )
         for n in names
     }
+
+
+def require_same(options: LoraOptions, adapters: Mapping[str, Adapter], loaded: Loaded) -> None:
+    """Refuses an adapter file that is not what the options describe, field by field.
+
+    Raises:
+        ConfigError: rank, alpha or targets differ; the message names each.
+    """
+    wrong: list[str] = []
+    if loaded.ranks != (options.rank,):
+        wrong.append(f"rank {options.rank}, in the file {', '.join(map(str, loaded.ranks))}")
+    if not math.isclose(loaded.alpha, options.exported_alpha, rel_tol=1e-6):
+        wrong.append(f"alpha {options.exported_alpha:g}, in the file {loaded.alpha:g}")
+    if set(loaded.factors) != set(adapters):
+        extra = sorted(set(loaded.factors) ^ set(adapters))
+        wrong.append(f"targets differ in {len(extra)} weights, such as {extra[0]}")
+    if wrong:
+        rule = "an adapter that is trained further is what the lora options say"
+        raise ConfigError("adapter", rule, "; ".join(wrong), "set the lora options to the file's")
 
 
 def _dropout(name: str, rate: float, seed: int) -> Mapping[str, int | float] | None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from retrograd.config.options import DataOptions, RunDocument
 from retrograd.errors import ConfigError, DataError
 from retrograd.text import ChatTemplate, Dataset, Tokenizer, load_examples
-from retrograd.train.batch import bucket
-from retrograd.train.graphs import Kind
 from retrograd.train.progress import size
 from retrograd.train.state import Feed
 from retrograd.train.trainer import Trainer
@@ -44,7 +42,7 @@ def open_inputs(document: RunDocument) -> Inputs:
     )
     if document.model.adapter is not None:
         trainer.load_adapter(document.model.adapter)
-    train, held_out = _load_data(document, trainer.tokenizer)
+    train, held_out = _load_data(document, trainer.tokenizer, trainer.context)
     feed = Feed(train, seed=options.seed, rows_per_step=options.rows_per_step)
     total = options.steps or options.epochs * feed.steps_per_epoch
     if options.optimizer.warmup_steps > total:
@@ -53,13 +51,13 @@ def open_inputs(document: RunDocument) -> Inputs:
         raise ConfigError("config", rule, got, "warm up for fewer steps, or train longer")
     trainer.total_steps = total
     # Compiled now: the plan then states the whole run's memory, and no step allocates.
-    trainer.session.program(
-        Kind.TRAIN, bucket(feed.largest_micro_batch(total, options.micro_batch))
-    )
+    trainer.prepare(feed.largest_micro_batch(total, options.micro_batch))
     return Inputs(trainer, train, held_out, feed, total)
 
 
-def _load_data(document: RunDocument, tokenizer: Tokenizer) -> tuple[Dataset, Dataset | None]:
+def _load_data(
+    document: RunDocument, tokenizer: Tokenizer, context: int
+) -> tuple[Dataset, Dataset | None]:
     data = document.data
     template = _template(data, tokenizer)
 
@@ -67,7 +65,7 @@ def _load_data(document: RunDocument, tokenizer: Tokenizer) -> tuple[Dataset, Da
         return load_examples(
             path,
             tokenizer,
-            max_tokens=document.training.context,
+            max_tokens=context,
             kind=data.kind,
             too_long=data.too_long,
             template=template,

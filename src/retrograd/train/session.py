@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from retrograd import admission
 from retrograd.backends import Device, open_device
-from retrograd.config.options import OptimizerOptions
+from retrograd.config.options import LoraOptions, OptimizerOptions
 from retrograd.errors import ConfigError, GgufError
 from retrograd.families import read_config, recognise
 from retrograd.families.rope_tables import rope_tables
@@ -18,10 +18,13 @@ from retrograd.families.transformer import ROPE_COS, ROPE_FACTORS, ROPE_SIN
 from retrograd.gguf import open_gguf
 from retrograd.graph import Adapter, Graph, Role
 from retrograd.optim import make_optimizer
-from retrograd.runtime import Program, Store
+from retrograd.optim.step import SUMS
+from retrograd.runtime import Program, Store, rows_of
 from retrograd.train.graphs import Blueprint, Kind, build_graph
+from retrograd.train.preflight import SMALLEST_TOKENS, combination, step_graph
 
 MOST_PROGRAMS = 8  # compiled sizes kept at a time
+DEFAULT_CONTEXT = 512  # where the options leave it to the model
 LEAST_POSITIONS = 4096  # rows of the rotary tables, where the model allows them
 
 Float32s = npt.NDArray[np.float32]
@@ -33,9 +36,13 @@ class Session:
     Args:
         model_path: GGUF file.
         optimizer: what a training graph's step does.
-        context: most tokens of a training row.
+        context: most tokens of a training row; 0 for the model's own, at most 512.
+        lora: adapter that will be trained; what such a run uses is admitted first.
         device_name: backend.
         threads: CPU workers; None for RETRO_THREADS or all.
+
+    Raises:
+        AdmissionError: the table or the device refuses part of the run; nothing was allocated.
     """
 
     def __init__(
@@ -44,12 +51,14 @@ class Session:
         *,
         optimizer: OptimizerOptions,
         context: int,
+        lora: LoraOptions | None = None,
         device_name: str = "cpu",
         threads: int | None = None,
     ) -> None:
         self.file = open_gguf(model_path)
         self.config = read_config(self.file, recognise(self.file))
-        self.positions = min(self.config.context, max(context, LEAST_POSITIONS))
+        self.context = context or min(self.config.context, DEFAULT_CONTEXT)
+        self.positions = min(self.config.context, max(self.context, LEAST_POSITIONS))
         if context > self.config.context:
             rule = "training.context is at most the model's context"
             raise ConfigError(
@@ -60,6 +69,7 @@ class Session:
         self.store = Store(self.device)
         self.adapters: dict[str, Adapter] = {}
         self._programs: OrderedDict[tuple[Kind, int], Program] = OrderedDict()
+        self._admit(optimizer.name, lora)
         self._bind_weights()
 
     def graph(self, kind: Kind, tokens: int, *, cache_rows: int = 0) -> Graph:
@@ -80,16 +90,12 @@ class Session:
     def set_adapters(
         self, adapters: Mapping[str, Adapter], factors: Mapping[str, Float32s]
     ) -> None:
-        """Replaces the adapter: its place in the graphs and the values of its factors.
+        """Replaces the adapter: place in the graphs, factors, and an optimizer state of zeros.
 
         Args:
             factors: ``<weight>.lora_a`` (r, in) and ``<weight>.lora_b`` (out, r) for each weight.
         """
-        if set(adapters) != set(self.adapters) or any(
-            adapters[n].rank != self.adapters[n].rank for n in adapters
-        ):
-            self._drop_adapter()
-        self._programs.clear()
+        self._drop_adapter()
         self.adapters = dict(adapters)
         for value in self.graph(Kind.LOSS, 8).values:
             if value.name in factors:
@@ -121,7 +127,7 @@ class Session:
         return [
             f"device: {probe['device']} ({probe['isa']}), threads {self.device.threads} requested, "
             f"{probe['threads']} effective, BLAS {probe['blas']}",
-            admission.summary(program.admitted),
+            *admission.summary(program.admitted),
         ]
 
     def largest_plan(self) -> dict[str, int]:
@@ -143,13 +149,28 @@ class Session:
         self._programs.clear()
         parts = ("lora_a", "lora_b")
         suffixes = ("", ".grad", *(f".{slot}" for slot in self.optimizer.slots))
-        for name in self.adapters:
-            for full in (f"{name}.{part}{suffix}" for part in parts for suffix in suffixes):
-                if self.store.holds(full):
-                    self.store.drop(full)
-        for name in ("clip.sums",):
+        names = [
+            f"{n}.{part}{suffix}" for n in self.adapters for part in parts for suffix in suffixes
+        ]
+        for name in [*names, SUMS]:
             if self.store.holds(name):
                 self.store.drop(name)
+
+    def _admit(self, optimizer: str, lora: LoraOptions | None) -> None:
+        """Capabilities before a graph is built, then every node before anything is allocated."""
+        if lora is None:
+            graph = self.graph(Kind.LOGITS, SMALLEST_TOKENS)
+        else:
+            run = combination(self.file, self.config, optimizer, self.device.name)
+            admission.admit_combination(run, device=self.device)
+            graph = step_graph(
+                self.file,
+                self.config,
+                lora=lora,
+                optimizer=self.optimizer,
+                positions=self.positions,
+            )
+        admission.admit_all(rows_of(graph, self.device.name), device=self.device)
 
     def _bind_weights(self) -> None:
         graph = self.graph(Kind.LOGITS, 8)

@@ -19,8 +19,8 @@ from retrograd.optim.step import DECAYED, NORM, PLAIN, SUMS, norm_slices, traine
 from retrograd.runtime import Program
 from retrograd.text import Tokenizer
 from retrograd.text.examples import IGNORED, Example
-from retrograd.train.adapters import first_factor_a, make_adapters
-from retrograd.train.batch import MicroBatch, join_rows, split_step
+from retrograd.train.adapters import first_factor_a, make_adapters, require_same
+from retrograd.train.batch import MicroBatch, bucket, join_rows, split_step
 from retrograd.train.generate import Completion, Generator, Sampling
 from retrograd.train.graphs import Kind
 from retrograd.train.session import Session
@@ -69,6 +69,7 @@ class Trainer:
         GgufError: the file cannot be trusted or is of no listed architecture.
         ConfigError: options do not hold together.
         DeviceError: the backend cannot be opened.
+        AdmissionError: the evidence table or the device refuses a part of the run.
     """
 
     def __init__(
@@ -85,12 +86,13 @@ class Trainer:
             model_path,
             optimizer=self.training.optimizer,
             context=self.training.context,
+            lora=lora,
             device_name=device,
             threads=self.training.threads or None,
         )
         self.tokenizer = Tokenizer.from_metadata(self.session.file.metadata)
         self.step = 0
-        self._trained = lora is not None
+        self._lora = lora
         self._alpha = lora.exported_alpha if lora else 0.0
         if lora is not None:
             self._new_adapter(lora)
@@ -101,6 +103,11 @@ class Trainer:
     def model(self) -> ModelConfig:
         """Geometry of the model."""
         return self.session.config
+
+    @property
+    def context(self) -> int:
+        """Most tokens a training row may have: the option, or what it left to the model."""
+        return self.session.context
 
     def summary(self) -> list[str]:
         """Lines for the user: device, threads, kernel rows admitted."""
@@ -188,9 +195,17 @@ class Trainer:
             total += float(program.read("nll").sum(dtype=np.float64))
             count += batch.n_supervised
         _require_supervised(count, rows)
+        if not np.isfinite(total):
+            got = f"{total} over {count} tokens"
+            raise TrainingError("evaluate", "the loss is finite", got, "check the adapter")
         return EvalReport(total / count, count)
 
     # -- training
+
+    def prepare(self, tokens: int) -> None:
+        """Compiles the step for micro-batches of ``tokens`` tokens, so that memory is known."""
+        self._require_trained()
+        self.session.program(Kind.TRAIN, bucket(tokens))
 
     def train_step(self, rows: Sequence[Example]) -> StepReport:
         """One optimizer step over rows, in micro-batches of ``training.micro_batch`` rows.
@@ -258,14 +273,24 @@ class Trainer:
     # -- adapters
 
     def load_adapter(self, path: str | Path) -> None:
-        """Replaces the adapter by one from a file, whose rank and scale then hold.
+        """Replaces the adapter by one from a file; the optimizer's state starts anew.
 
-        Optimizer state starts anew.
+        A trainer that was given lora options goes on training the file's factors, so rank, scale
+        and targets of both must agree; its dropout holds. Without options the factors are frozen.
+
+        Raises:
+            GgufError: the file is no adapter, or not one of this model.
+            ConfigError: the adapter is not what the lora options say.
         """
         loaded = read_adapter(path, self.session.file)
-        adapters = {
-            n: Adapter(f.rank, loaded.scale(n), self._trained) for n, f in loaded.factors.items()
-        }
+        if self._lora is not None:
+            adapters = make_adapters(self.model, self._lora, self.training.seed)
+            require_same(self._lora, adapters, loaded)
+        else:
+            adapters = {
+                n: Adapter(f.rank, loaded.scale(n), trained=False)
+                for n, f in loaded.factors.items()
+            }
         factors: dict[str, Float32s] = {}
         for name, pair in loaded.factors.items():
             factors[f"{name}.lora_a"], factors[f"{name}.lora_b"] = pair.lora_a, pair.lora_b
@@ -353,7 +378,7 @@ class Trainer:
         return batch
 
     def _require_trained(self) -> None:
-        if not self._trained:
+        if self._lora is None:
             raise ConfigError(
                 "train", "something is trained", "lora = None", "give lora options to Trainer"
             )

@@ -1,0 +1,1 @@
+"""One lane a file."""
