@@ -52,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     running.add_argument("--rows", default="*", metavar="PATTERN", help="rows by shell pattern")
     running.add_argument("--device", default="cpu", help="backend to run on")
+    about = "leave out cases that need the library of a test build; the receipt stays local"
+    running.add_argument("--without-faults", action="store_true", help=about)
     running.add_argument("--out", type=Path, help="folder for the receipts")
     running.add_argument("-n", dest="workers", type=int, default=0, help="worker processes")
     planning = add("plan", _plan, "write or check the committed plans")
@@ -80,6 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         device=options.device,
         out=options.out.resolve() if options.out else None,
         workers=options.workers,
+        faults=not options.without_faults,
         pytest=options.pytest,
     )
     if request.lane == ALL and request.plan != "fast":

@@ -4,7 +4,7 @@
 of a float32 row appears in one corpus, and a row per storage format sees each corpus once. Weights
 of more than a quarter of a million elements are left to a few formats: all of them are decoded
 row by row by one template, and the products that follow read float32. Both plans add the row's
-regression cases.
+regression cases and what was captured from the real model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from math import prod
 from typing import Protocol, cast
 
 from lanes.case import Case
-from lanes.cases import regressions
+from lanes.cases import captured, regressions
 from lanes.corpora import CORPORA, Draw, draw
 from lanes.trial import storage_of
 from retrograd.rows import Row
@@ -23,7 +23,7 @@ PLANS: Mapping[str, tuple[int, ...]] = {"fast": (0,), "full": (0, 1)}
 _FEW_ELEMENTS = 1 << 18
 # Formats that keep large weights: those of the real model, and one with blocks of 256.
 _LARGE = {"fast": frozenset({"f32", "q4_1"}), "full": frozenset({"f32", "q4_1", "q8_0", "q4_k"})}
-REGRESSION = "regression"
+REGRESSION, CAPTURED = "regression", captured.CAPTURED
 MEASURE_SEEDS = tuple(range(8))
 
 
@@ -44,19 +44,22 @@ class CaseModule(Protocol):
         ...
 
 
-def corpora(row: Row, plan: str) -> list[str]:
-    """Corpora in which a plan has cases of a row; no case is made.
+def corpora(row: Row, plan: str) -> dict[str, int]:
+    """Corpora in which a plan has cases of a row, and how many; no case is made.
 
     Raises:
         NoCasesError: no size is declared.
         KeyError: the plan is unknown.
     """
     sizes = _module(row).SIZES[row.direction]
-    fast = bool(PLANS[plan]) and plan == "fast"
-    found = [
-        name for i, name in enumerate(CORPORA) if _sample(sizes, i, storage_of(row), fast=fast)
-    ]
-    return [*found, *([REGRESSION] if regressions.cases(row) else [])]
+    storage, seeds = storage_of(row), len(PLANS[plan])
+    found = {
+        name: seeds * len(_sample(sizes, i, storage, fast=plan == "fast"))
+        for i, name in enumerate(CORPORA)
+    }
+    found[CAPTURED] = captured.feeds(row)
+    found[REGRESSION] = len(regressions.cases(row))
+    return {name: count for name, count in found.items() if count}
 
 
 def cases(row: Row, plan: str, corpus: str | None = None) -> Iterator[Case]:
@@ -67,14 +70,22 @@ def cases(row: Row, plan: str, corpus: str | None = None) -> Iterator[Case]:
         KeyError: the plan is unknown.
     """
     compared = 0
-    fast, named = plan == "fast", [] if corpus not in (None, REGRESSION) else regressions.cases(row)
-    for case in chain(*(drawn(row, seed, fast=fast, corpus=corpus) for seed in PLANS[plan]), named):
+    fast = plan == "fast"
+    for case in chain(
+        *(drawn(row, seed, fast=fast, corpus=corpus) for seed in PLANS[plan]), fixed(row, corpus)
+    ):
         compared += any(prod(shape) for shape, _ in case.outputs.values())
         yield case
     if not compared:
         raise NoCasesError(
             f"[{row.id}] every declared row has cases; none found; write lanes/cases/{row.op}.py"
         )
+
+
+def fixed(row: Row, corpus: str | None = None) -> list[Case]:
+    """The cases of a row that no seed changes, of one corpus or of all."""
+    found = captured.cases(row) if corpus in (None, CAPTURED) else []
+    return [*found, *(regressions.cases(row) if corpus in (None, REGRESSION) else [])]
 
 
 def drawn(row: Row, seed: int, *, fast: bool, corpus: str | None = None) -> Iterator[Case]:

@@ -1,7 +1,8 @@
 """Digests of everything that stands behind the evidence of a row, computed from the checkout.
 
-``python -m lanes.digests --json`` prints, for every declared row,
-``{row id: {"kernel", "op", "oracle", "cases", "row"}}``, each a SHA-256 in hex. They cover:
+``python -m lanes.digests --json`` prints, for every declared row and for every row that a lane adds
+(``lanes/lane_rows.py``), ``{row id: {"kernel", "op", "oracle", "cases", "row"}}``, each a SHA-256
+in hex. For declared rows they cover:
 
 - ``kernel``: the row's sources, headers and project flags, see ``native/digests.py``. The library
   carries the same value; ``--library`` names the rows for which it does not, with exit status 2.
@@ -21,8 +22,9 @@ include, the rows of these three; an oracle, the rows of its op; ``lanes/compara
 A closure follows import statements wherever they stand in a file, each to the module it names. The
 ``__init__`` of a package is part of it only where a name is imported from it: a package that lists
 all ops would otherwise tie every row to every op, and nothing works at import. A data file is part
-of it when a module names it in one string, relative to its own folder or to the checkout. Files are
-hashed with LF line ends, data other than JSON and TOML as it is.
+of it when a module names it in one string, relative to its own folder or to the checkout, unless it
+is a result, as the table is (``lanes/results.py``). Files are hashed with LF line ends, data other
+than JSON and TOML as it is.
 
 Not covered: bounds (the reduction compares the observed errors with the present ones), the lanes'
 bookkeeping (receipts, plans, exits), compiler, BLAS and device (environment).
@@ -40,6 +42,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict
 
+from lanes.results import is_generated
 from native.digests import canonical, row_digests, text_digest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,7 +130,9 @@ class Sources:
 
     def _data(self, name: str, text: str) -> str | None:
         names = ((Path(name).parent / text).as_posix(), text)
-        return next((n for n in names if self.text(n) is not None), None)
+        # Results are made from evidence: one that counted as its source would make it stale.
+        here = (n for n in names if not is_generated(n) and self.text(n) is not None)
+        return next(here, None)
 
 
 @lru_cache(maxsize=1024)
@@ -266,11 +271,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the digests of every row")
     parser.add_argument("--library", action="store_true", help="compare with the built library")
     options = parser.parse_args(arguments)
-    rows = current_digests()
+    from lanes.lane_rows import lane_row_digests  # which stands on this module
+
+    sources = Sources()
+    rows = current_digests(sources)
+    every = {**rows, **lane_row_digests(sources)}
     if options.json:
-        print(json.dumps(rows, indent=1, sort_keys=True))
+        print(json.dumps(every, indent=1, sort_keys=True))
     else:
-        print("\n".join(f"{row_id} {digests['row']}" for row_id, digests in rows.items()))
+        print("\n".join(f"{row_id} {digests['row']}" for row_id, digests in every.items()))
     if not options.library:
         return 0
     from retrograd.backends import open_device

@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from retrograd.backends import Device, open_device
 
@@ -85,4 +86,4 @@ def agree(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
 
 def _computing(environment: Mapping[str, object], name: str) -> object:
     value = environment[name]
-    return value["features"] if name == "cpu" and isinstance(value, dict) else value
+    return cast(dict[str, object], value)["features"] if name == "cpu" else value

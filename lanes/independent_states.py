@@ -6,9 +6,10 @@ compares what the product admits with what stands here.
 
 Rules: in a class that promises lanes, a row is as good as the worst of what those lanes show of it,
 and ``not measured`` where one shows nothing. In any other class of its backend it is
-``transferred`` if some class verifies it. A receipt shows a row while its digest is today's: else
-it is ``stale``; it is ``failed`` if a case failed, was refused without a declaration, or went
-beyond today's bound. A cell is the worst of what it needs, and ``not measured`` if it needs nothing.
+``transferred`` if some class verifies it. A receipt shows a row while its digest is today's and
+the lane ran the cases of today's plan: else it is ``stale``. It is ``failed`` if a case failed, was
+refused without a declaration, or went beyond today's bound. A cell is the worst of what it needs,
+and ``not measured`` if it needs nothing.
 """
 
 import itertools
@@ -67,8 +68,9 @@ class Ledger:
         self.kernel_rows = kernel_rows(root)
         self.claims = tuple(claims(root))
         self.environments: list[Json] = _toml(root / "matrix" / "environments.toml")["environment"]
-        plans = sorted((root / "lanes" / "plans").glob("*.toml"))
-        self.lane_rows = {path.stem: set(map(str, _toml(path)["rows"])) for path in plans}
+        paths = sorted((root / "lanes" / "plans").glob("*.toml"))
+        self.plans = {path.stem: _toml(path) for path in paths}
+        self.lane_rows = {lane: set(map(str, plan["rows"])) for lane, plan in self.plans.items()}
         self.lane_rows.setdefault("ops", set()).update(self.kernel_rows)
         for claim in self.claims:
             for lane, names in claim.needs.items():
@@ -143,10 +145,19 @@ class Ledger:
             by_row.setdefault(case["row"], []).append(case)
         for row_id, cases in by_row.items():
             state = self._judge(row_id, cases)
-            if self.digests.get(row_id) != digests[row_id]:
+            changed = self.digests.get(row_id) != digests[row_id]
+            if changed or (state != "failed" and self._ran_other_cases(predicate)):
                 state = "stale"
             found = Shown(folder, str(predicate["run"]["lane"]), state)
             self.shown.setdefault(row_id, []).append(found)
+
+    def _ran_other_cases(self, predicate: Json) -> bool:
+        """Whether it ran the plan of today's number of rows, with other cases in it."""
+        run, ran = predicate["run"], predicate["plan"]
+        today = self.plans.get(run["lane"], {}).get(run["plan"])
+        if today is None or today["rows"] != ran["rows"]:
+            return False
+        return today["sha256"] != ran["sha256"]
 
     def _judge(self, row_id: str, cases: list[Json]) -> str:
         refuse = self.refusals.get(row_id)
@@ -225,10 +236,8 @@ def _bounds(path: Path) -> dict[str, float]:
     sections = _toml(path) if path.exists() else {}
     return {
         name: float(entry["bound"])
-        for section in sections.values()
-        if isinstance(section, dict)
-        for name, entry in cast(Json, section).items()
-        if isinstance(entry, dict)
+        for section in cast(dict[str, dict[str, Json]], sections).values()
+        for name, entry in section.items()
     }
 
 

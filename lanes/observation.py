@@ -1,8 +1,9 @@
 """What a lane observed of one case: errors of every element, folded to a few numbers.
 
-Absolute and relative errors are taken against the oracle in float64 before it is rounded, ulp in the
-comparator's steps. An element of another class (a NaN, an infinity) than the oracle's has the largest
-finite error, since JSON has no infinity. Elements whose wanted value is zero have no relative error.
+Absolute and relative errors are taken against the oracle in float64 before it is rounded, ulp in
+the comparator's steps. An element of another class (a NaN, an infinity) than the oracle's has the
+largest finite error, since JSON has no infinity. Elements whose wanted value is zero have no
+relative error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,10 +162,12 @@ class Observe:
             )
         )
 
-    def equal(self, elements: int, differing: int = 0, *, seeds: Sequence[int] = ()) -> None:
+    def equal(
+        self, elements: int, differing: int = 0, *, seeds: Sequence[int] = (), inputs: int = 0
+    ) -> None:
         """Things that were asked to be equal: how many were compared, how many differ."""
-        errors = Errors(bits_differing=differing)
-        self.observed.append(Observed(elements, errors, None, "pinned", tuple(seeds), {}))
+        errors, counters = Errors(bits_differing=differing), {"inputs": inputs} if inputs else {}
+        self.observed.append(Observed(elements, errors, None, "pinned", tuple(seeds), counters))
 
     def refused(self, reason: str) -> None:
         """The product refused, with this message; nothing was compared."""

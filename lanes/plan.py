@@ -1,8 +1,8 @@
-"""Committed plans: which rows and how many cases a lane has to observe, with a hash over all of them.
+"""Committed plans: the rows and the number of cases that a lane has to observe, with a hash.
 
-``lanes/plans/<lane>.toml`` is written by ``python -m lanes plan --write`` and checked by ``--check``.
-A lane whose cases are not those of its committed plan verifies nothing, so that a row cannot leave a
-lane unnoticed.
+``lanes/plans/<lane>.toml`` is written by ``python -m lanes plan --write`` and checked by
+``--check``. A lane whose cases are not those of its committed plan verifies nothing, so that a
+row cannot leave a lane unnoticed.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lanes.registry import Lane, LaneError, Planned, lanes
 from native.digests import canonical
@@ -23,7 +24,7 @@ _SHARD = re.compile(r"([0-9]+)/([0-9]+)")
 
 @dataclass(frozen=True)
 class Size:
-    """A plan in short: rows, cases, and the SHA-256 of the sorted list of [row, case]."""
+    """A plan in short: rows, cases, and the SHA-256 of the sorted list of [row, case, inputs]."""
 
     rows: int
     cases: int
@@ -34,20 +35,30 @@ class Size:
         return {"rows": self.rows, "cases": self.cases, "sha256": self.sha256}
 
 
-def size_of(keys: Iterable[tuple[str, str]]) -> Size:
-    """The size of a list of (row, case)."""
-    ordered = sorted(keys)
-    digest = hashlib.sha256(canonical([list(key) for key in ordered])).hexdigest()
-    return Size(len({row for row, _ in ordered}), len(ordered), digest)
+def size_of(cases: Iterable[tuple[str, str, int]]) -> Size:
+    """The size of a list of row, case and number of inputs."""
+    ordered = sorted(cases)
+    digest = hashlib.sha256(canonical([list(entry) for entry in ordered])).hexdigest()
+    return Size(len({row for row, _, _ in ordered}), len(ordered), digest)
 
 
-def committed(lane: str, folder: Path = FOLDER) -> Mapping[str, Size]:
+def size_of_planned(cases: Iterable[Planned]) -> Size:
+    """The size of a plan."""
+    return size_of((case.row, case.case, case.inputs) for case in cases)
+
+
+def size_of_ended(cases: Iterable[Mapping[str, Any]]) -> Size:
+    """The size of the cases of a receipt."""
+    return size_of((c["row"], c["case"], c["counters"].get("inputs", 0)) for c in cases)
+
+
+def committed(lane: str) -> Mapping[str, Size]:
     """What the committed plan of a lane says, by name of the plan.
 
     Raises:
         LaneError: there is none, or it is no plan.
     """
-    path = folder / f"{lane}.toml"
+    path = FOLDER / f"{lane}.toml"
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         return {name: Size(**document[name]) for name in PLANS}
@@ -56,7 +67,7 @@ def committed(lane: str, folder: Path = FOLDER) -> Mapping[str, Size]:
         raise LaneError("plan", rule, f"{path.name}: {error!r}", REMEDY) from error
 
 
-def checked(lane: Lane, plan: str, folder: Path = FOLDER) -> tuple[Planned, ...]:
+def checked(lane: Lane, plan: str) -> tuple[Planned, ...]:
     """The cases of a lane in a plan, which are those of the committed one.
 
     Raises:
@@ -65,7 +76,7 @@ def checked(lane: Lane, plan: str, folder: Path = FOLDER) -> tuple[Planned, ...]
     if plan not in PLANS:
         raise LaneError("plan", "the plan is one of those there are", plan, f"use {PLANS}")
     cases = lane.planned(plan)
-    found, wanted = size_of(case.key for case in cases), committed(lane.name, folder)[plan]
+    found, wanted = size_of_planned(cases), committed(lane.name)[plan]
     if found != wanted:
         rule = f"the cases of {lane.name} are those of its committed plan, {wanted}"
         raise LaneError("plan", rule, found, REMEDY)
@@ -106,15 +117,15 @@ def text(lane: Lane) -> str:
     lines = ["# Written by `python -m lanes plan --write`, never by hand.", "rows = ["]
     lines += [f'  "{row}",' for row in rows] + ["]"]
     for plan, cases in planned.items():
-        size = size_of(case.key for case in cases)
+        size = size_of_planned(cases)
         lines += ["", f"[{plan}]", f"rows = {size.rows}", f"cases = {size.cases}"]
         lines.append(f'sha256 = "{size.sha256}"')
     return "\n".join([*lines, ""])
 
 
-def stale(folder: Path = FOLDER) -> dict[Path, str]:
+def stale() -> dict[Path, str]:
     """Plan files that are not what the lanes would write, with what they would."""
-    wanted = {folder / f"{name}.toml": text(lane) for name, lane in lanes().items()}
+    wanted = {FOLDER / f"{name}.toml": text(lane) for name, lane in lanes().items()}
     return {
         path: content
         for path, content in wanted.items()
@@ -122,16 +133,16 @@ def stale(folder: Path = FOLDER) -> dict[Path, str]:
     }
 
 
-def orphans(folder: Path = FOLDER) -> list[Path]:
+def orphans() -> list[Path]:
     """Plan files without a lane."""
     names = {f"{name}.toml" for name in lanes()}
-    return sorted(path for path in folder.glob("*.toml") if path.name not in names)
+    return sorted(path for path in FOLDER.glob("*.toml") if path.name not in names)
 
 
-def settle(*, write: bool, folder: Path = FOLDER) -> int:
+def settle(*, write: bool) -> int:
     """Writes or checks all plan files; 1 when a check finds one that is not right."""
-    wrong = stale(folder)
-    for path in orphans(folder):
+    wrong = stale()
+    for path in orphans():
         print(f"{path.name}: no lane of that name")
         if write:
             path.unlink()
@@ -139,7 +150,7 @@ def settle(*, write: bool, folder: Path = FOLDER) -> int:
             wrong[path] = ""
     for path, content in wrong.items():
         if write:
-            folder.mkdir(exist_ok=True)
+            FOLDER.mkdir(exist_ok=True)
             path.write_text(content, encoding="utf-8")
         print(f"{path.name}: {'written' if write else f'stale; {REMEDY}'}")
     if not write:

@@ -1,9 +1,9 @@
 """Receipts: what a run leaves behind, an in-toto Statement v1 in canonical JSON.
 
 One file per environment class with toolchain and lane, ``reports/receipts/<class>-<toolchain>/
-<lane>.json``. ``lanes/receipt.schema.json`` is its schema, applied when it is written and when it is
-read; the self-digest is the SHA-256 over the canonical JSON of everything but itself. A receipt
-from a tree that is not that of its commit says ``dirty`` and stays local.
+<lane>.json``. ``lanes/receipt.schema.json`` is its schema, applied when it is written and when it
+is read; the self-digest is the SHA-256 over the canonical JSON of everything but itself. A
+receipt from a tree that is not that of its commit says ``dirty`` and stays local.
 """
 
 import hashlib
@@ -29,15 +29,13 @@ Json = dict[str, Any]
 
 
 class ReceiptError(LaneError):
-    """A receipt that cannot be trusted. ``complaints`` name each rule it breaks."""
+    """A receipt that cannot be trusted."""
 
-    def __init__(self, path: str, complaints: Sequence[str]) -> None:
-        self.complaints = tuple(complaints)
-        rule = "a receipt is what a run wrote"
-        super().__init__(path, rule, "; ".join(complaints), "run the lane again")
 
-    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
-        return type(self), (self.where, self.complaints)
+def distrust(path: str, complaints: Sequence[str]) -> ReceiptError:
+    """The error that names each rule which a receipt breaks."""
+    rule = "a receipt is what a run wrote"
+    return ReceiptError(path, rule, "; ".join(complaints), "run the lane again")
 
 
 def digests_block(
@@ -115,7 +113,7 @@ def write(content: Json, path: Path) -> Path:
     """
     complaints = list(broken_rules(content))
     if complaints:
-        raise ReceiptError(str(path), complaints)
+        raise distrust(str(path), complaints)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encoded(content))
     return path
@@ -131,12 +129,12 @@ def read(path: Path) -> Json:
         found = path.read_bytes()
         content: object = json.loads(found, object_pairs_hook=_once, parse_constant=_no_constant)
     except (OSError, ValueError) as error:
-        raise ReceiptError(str(path), [f"it can be read as JSON: {error}"]) from error
+        raise distrust(str(path), [f"it can be read as JSON: {error}"]) from error
     complaints = list(broken_rules(content))
     if not complaints and encoded(cast(Json, content)) != found:
         complaints.append("it is canonical JSON: keys, spaces or numbers are written otherwise")
     if complaints:
-        raise ReceiptError(str(path), complaints)
+        raise distrust(str(path), complaints)
     return cast(Json, content)
 
 
@@ -199,33 +197,43 @@ def _disagreements(receipt: Json) -> Iterator[str]:
     executed = {"rows": len(rows), "cases": len(keys)}
     if predicate["executed"] != executed:
         yield f"executed counts the cases, {executed}: {predicate['executed']}"
+    yield from _digest_faults(receipt)
+    yield from _plan_faults(predicate)
+    yield from _environment_faults(predicate["environment"])
+
+
+def _digest_faults(receipt: Json) -> Iterator[str]:
+    predicate: Json = receipt["predicate"]
     comparator = predicate["digests"]["comparator"]
     for entry in receipt["subject"]:
         parts = predicate["digests"]["rows"].get(entry["name"])
         if parts and entry["digest"]["sha256"] != row_digest(entry["name"], parts, comparator):
             yield f"the digest of {entry['name']} is that of its parts"
-    yield from _plan_faults(predicate, keys)
-    environment = predicate["environment"]
+
+
+def _environment_faults(environment: Json) -> Iterator[str]:
     if environment["class"].partition("-")[0] != environment["backend"]:
         yield f"class {environment['class']} is one of backend {environment['backend']}"
     compiler = environment["compiler"]
-    if environment["toolchain"] != f"{compiler['id']}{compiler['version'].partition('.')[0]}":
-        yield f"toolchain {environment['toolchain']} is that of {compiler['id']} {compiler['version']}"
-    if environment["backend"] == "cpu" and environment["device"] != environment["cpu"]["model"]:
-        yield f"the device is the processor, {environment['cpu']['model']}: {environment['device']}"
+    toolchain = f"{compiler['id']}{compiler['version'].partition('.')[0]}"
+    if environment["toolchain"] != toolchain:
+        yield f"the toolchain is that of the compiler, {toolchain}: {environment['toolchain']}"
+    model = environment["cpu"]["model"]
+    if environment["backend"] == "cpu" and environment["device"] != model:
+        yield f"the device is the processor, {model}: {environment['device']}"
 
 
-def _plan_faults(predicate: Json, keys: Sequence[tuple[str, str]]) -> Iterator[str]:
-    from lanes.plan import size_of
+def _plan_faults(predicate: Json) -> Iterator[str]:
+    from lanes.plan import size_of_ended
 
     part, of = predicate["run"]["shard"]
     if part > of:
         yield f"a shard is one of its number: {part}/{of}"
     whole = of == 1 and predicate["run"]["rows"] == "*"
-    if whole and size_of(keys).record() != predicate["plan"]:
+    if whole and size_of_ended(predicate["cases"]).record() != predicate["plan"]:
         yield "plan is that of the cases which ended"
-    if len(keys) > predicate["plan"]["cases"]:
-        yield f"no more cases ended than were planned: {len(keys)}"
+    if len(predicate["cases"]) > predicate["plan"]["cases"]:
+        yield f"no more cases ended than were planned: {len(predicate['cases'])}"
 
 
 def _contradictions(receipt: Json) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Lanes by name: ``lanes/suite/<lane>.py`` is one lane, its tests say which cases they observe.
 
-A lane is ordinary pytest. ``@lane`` above a test names the (row, case) pairs that the test observes;
-the runner gives it one call for each of them, as ``row`` and ``case``. Tests of the file without the
-decorator support the lane: one that fails falsifies every row of it.
+A lane is ordinary pytest. ``@lane`` above a test names the (row, case) pairs that the test
+observes; the runner gives it one call for each of them, as ``row`` and ``case``. Tests of the
+file without the decorator support the lane: one that fails falsifies every row of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import FunctionType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from retrograd.errors import RetrogradError
 
@@ -40,11 +40,13 @@ class Planned:
         row: row id.
         case: unique within the row; for a kernel row the corpus.
         refuse: the reason that is predicted, where the case has to end refused.
+        inputs: how many inputs are folded into it, where it folds any.
     """
 
     row: str
     case: str
     refuse: str = ""
+    inputs: int = 0
 
     @property
     def key(self) -> tuple[str, str]:
@@ -115,7 +117,7 @@ def lane(name: str, *, rows: Rows, needs: Iterable[Need] = ()) -> Callable[[Test
         part = Part(name, getattr(test, "__name__", ""), tuple(needs), rows)
         _PARTS.setdefault(name, {})[part.test] = part
         setattr(test, _MARK, part)
-        return test
+        return cast(Test, test)
 
     return register
 

@@ -1,7 +1,7 @@
-"""Running lanes: what is asked for is checked, pytest runs it, the record is judged, receipts follow.
+"""Running lanes: the request is checked, pytest runs it, the record is judged, receipts follow.
 
-pytest runs in a process of its own, so that one which dies is seen as what it is. Every way in which
-a planned case is not observed ends in exit 2, with a line that says why.
+pytest runs in a process of its own, so that one which dies is seen as what it is. Every way in
+which a planned case is not observed ends in exit 2, with a line that says why.
 """
 
 import json
@@ -55,6 +55,8 @@ class Request:
         workers: processes of xdist; 0 runs the tests in one.
         pytest: arguments passed on to pytest.
         cases: only these, by lane; for reruns.
+        faults: whether cases are run that need the library with planted faults, which only test
+            builds have.
     """
 
     lane: str
@@ -66,10 +68,12 @@ class Request:
     workers: int = 0
     pytest: tuple[str, ...] = ()
     cases: frozenset[tuple[str, str]] | None = None
+    faults: bool = True
 
     @property
     def is_whole(self) -> bool:
-        return self.shard == (1, 1) and self.rows == "*" and self.cases is None
+        everything = self.faults and self.cases is None
+        return everything and self.shard == (1, 1) and self.rows == "*"
 
     @property
     def command(self) -> str:
@@ -77,6 +81,7 @@ class Request:
         words = ["python -m lanes run", self.lane, "--plan", self.plan]
         words += ["--shard", f"{self.shard[0]}/{self.shard[1]}"] if self.shard != (1, 1) else []
         words += ["--rows", f"'{self.rows}'"] if self.rows != "*" else []
+        words += [] if self.faults else ["--without-faults"]
         words += ["--device", self.device] if self.device != "cpu" else []
         return " ".join([*words, *(["--", *self.pytest] if self.pytest else [])])
 
@@ -152,14 +157,25 @@ def select(request: Request) -> list[Selected]:
     for name in names:
         lane = get_lane(name)
         cases = plan.checked(lane, request.plan)
-        size = plan.size_of(case.key for case in cases)
-        cases = tuple(case for case in cases if fnmatchcase(case.row, request.rows))
+        size = plan.size_of_planned(cases)
+        left_out = frozenset[tuple[str, str]]() if request.faults else _of_faults(lane, request)
+        cases = tuple(
+            case
+            for case in cases
+            if fnmatchcase(case.row, request.rows) and case.key not in left_out
+        )
         if cases or request.lane != ALL:
             found.append(Selected(lane, cases, size))
     if not any(entry.cases for entry in found):
         rule = f"the filter is the pattern of a row that {request.lane} covers"
         raise LaneError("lanes", rule, request.rows, "see lanes/plans for the rows")
     return [_narrowed(entry, request) for entry in found]
+
+
+def _of_faults(lane: Lane, request: Request) -> frozenset[tuple[str, str]]:
+    """Cases of a lane that need the library with planted faults."""
+    parts = [part for part in lane.parts if Need.FAULTS in part.needs]
+    return frozenset(case.key for part in parts for case in part.rows(request.plan))
 
 
 def _narrowed(entry: Selected, request: Request) -> Selected:
@@ -182,7 +198,8 @@ def look_around(request: Request, lanes: Iterable[Lane]) -> Surroundings:
             rule = "the packages of the test group are installed"
             raise LaneError("lanes", rule, repr(error), f"install {name}") from error
     device = open_device(request.device)
-    for need in sorted(frozenset[Need]().union(*(lane.needs for lane in lanes)), key=str):
+    needs = frozenset[Need]().union(*(lane.needs for lane in lanes))
+    for need in sorted(needs if request.faults else needs - {Need.FAULTS}, key=str):
         _ask(need, request.device)
     sources = Sources(package=Path(library_path(request.device)).parent)
     rows = known_digests(sources, device)
@@ -257,6 +274,7 @@ def _keys(entry: Selected, request: Request) -> list[list[str]]:
     keys = [list(case.key) for case in entry.cases]
     # Tests that only support a lane run once, with the first shard.
     first = request.shard[0] == 1 and request.rows == "*" and request.cases is None
+    first = first and request.faults
     return [*keys, ["", ""]] if first else keys
 
 
@@ -289,7 +307,7 @@ def _receipt(
         "duration_s": round(verdict.duration_s, 3),
         "plan": request.plan,
         "shard": list(request.shard),
-        "rows": request.rows,
+        "rows": request.rows if request.faults else f"{request.rows}, no planted faults",
     }
     return receipt.statement(
         subject,

@@ -1,9 +1,9 @@
-"""The pytest plugin of the lanes: cases from plans, the fixture ``observe``, a record of what ended.
+"""The pytest plugin of the lanes: cases from plans, the fixture ``observe``, and a record.
 
-Loaded by ``conftest.py``, so that plain pytest runs the lanes as well; ``python -m lanes run`` adds
-``--lane-selection`` (which cases) and ``--lane-record`` (where to write). Observations travel in
-``user_properties``, so that workers of xdist change nothing. The plugin judges nothing: the record
-says how each test ended, and :mod:`lanes.verdict` decides.
+Loaded by ``conftest.py``, so that plain pytest runs the lanes as well; ``python -m lanes run``
+adds ``--lane-selection`` (which cases) and ``--lane-record`` (where to write). Observations
+travel in ``user_properties``, so that workers of xdist change nothing. The plugin judges nothing:
+the record says how each test ended, and :mod:`lanes.verdict` decides.
 """
 
 import json
@@ -24,7 +24,7 @@ Selection = Mapping[str, list[list[str]] | None]
 _SELECTION = pytest.StashKey[Selection | None]()
 _PROPERTY = "lane"
 _LOST = "lanes_deselected"
-# Raised where the surroundings are at fault and not the row: nothing is verified, nothing falsified.
+# Raised where the surroundings are at fault and not the row: nothing is verified or falsified.
 _SURROUNDINGS = frozenset(
     {
         "DeviceError",
@@ -174,7 +174,8 @@ def _kind(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
     if hasattr(report, "wasxfail"):
         return "skipped"
     if call.excinfo is None:
-        return "passed"
+        # Failed without having raised: it passed against a mark that expects a failure.
+        return "passed" if report.outcome == "passed" else "skipped"
     # By name: a skip is no error class that tests may use.
     if call.excinfo.typename in {"Skipped", "SkipTest"}:
         return "skipped"

@@ -29,19 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from lanes.results import STAMP, is_generated
 from native.digests import canonical, text_digest
 from retrograd.errors import RetrogradError
 
 ROOT = Path(__file__).resolve().parent.parent
-STAMP = "source-stamp.json"
-GENERATED = (
-    "reports/receipts/",
-    "reports/releases/",
-    "reports/support.html",
-    "src/retrograd/table.json",
-    "SUPPORT.md",
-    STAMP,
-)
 # Where a file that the stamp does not list could change what runs.
 _SOURCE_FOLDERS = ("src", "native", "lanes", "oracles", "fixtures", "matrix", "tests", "reports")
 _BUILT = frozenset({".so", ".pyc", ".dylib", ".dll", ".o"})
@@ -116,11 +108,6 @@ def write_stamp(root: Path = ROOT) -> Path:
     text = json.dumps({**rest, "digest": _digest(rest)}, indent=1, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def is_generated(name: str) -> bool:
-    """Whether a path below the checkout holds results only."""
-    return any(name == g or (g.endswith("/") and name.startswith(g)) for g in GENERATED)
 
 
 def _is_checkout(root: Path) -> bool:

@@ -83,14 +83,23 @@ def _case(case: Planned, found: Sequence[Record]) -> tuple[list[str], dict[str, 
     entry = found[0]
     if entry["kind"] not in {"passed", "failed"}:
         return ["planned and not observed"], {}
-    observed = cast(list[Record], entry["observed"])
+    return _observed(case, entry, cast(list[Record], entry["observed"]))
+
+
+def _observed(
+    case: Planned, entry: Record, observed: Sequence[Record]
+) -> tuple[list[str], dict[str, object]]:
     if len(observed) > 1:
         return [f"it was observed {len(observed)} times"], {}
     if entry["kind"] == "failed":
         return [], _entry(case, "failed", str(entry["reason"]), observed[0] if observed else None)
     if not observed:
         return ["its test passed without observing anything"], {}
-    seen = observed[0]
+    return _held(case, observed[0])
+
+
+def _held(case: Planned, seen: Record) -> tuple[list[str], dict[str, object]]:
+    """Of a test that passed: whether what it says is what was planned."""
     if seen["reason"]:
         if seen["reason"] == case.refuse:
             return [], _entry(case, "refused", str(seen["reason"]), seen)
@@ -101,6 +110,9 @@ def _case(case: Planned, found: Sequence[Record]) -> tuple[list[str], dict[str, 
         return [], _entry(case, "failed", text, seen)
     if not seen["elements"]:
         return ["nothing was compared: no elements"], {}
+    inputs = seen["counters"].get("inputs", 0)
+    if inputs != case.inputs:
+        return [f"{case.inputs} inputs were planned, {inputs} compared"], {}
     return [], _entry(case, "passed", None, seen)
 
 
@@ -127,7 +139,7 @@ def _entry(
         "errors": body["errors"],
         "bound": body["bound"],
         "grade": body["grade"],
-        "counters": dict(body["counters"]),
+        "counters": {**body["counters"], **({"inputs": case.inputs} if case.inputs else {})},
     }
 
 

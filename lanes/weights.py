@@ -50,11 +50,7 @@ def block_elements(storage: str) -> int:
 def draw_weight(draw: Draw, storage: str, rows: int, columns: int) -> Weight:
     """A random weight; on a lattice every decoded element is a whole number."""
     if storage in _PLAIN:
-        values = draw.array((rows, columns))
-        if storage == "f32":
-            return Weight(values, values.astype(np.float64))
-        stored = _half(values) if storage == "f16" else _brain(values)
-        return Weight(stored, decode(storage, stored, rows, columns))
+        return store(storage, draw.array((rows, columns)))
     form = FORMATS[storage]
     n_blocks = rows * (columns // form.block_elements)
     blocks = draw.rng.integers(0, 256, (n_blocks, form.block_bytes), dtype=np.uint8)
@@ -62,6 +58,14 @@ def draw_weight(draw: Draw, storage: str, rows: int, columns: int) -> Weight:
         blocks[:, offset : offset + 2] = draw.scales(n_blocks).view(np.uint8).reshape(n_blocks, 2)
     stored = blocks.reshape(rows, -1)
     return Weight(stored, decode(storage, stored, rows, columns))
+
+
+def store(storage: str, values: NDArray[np.float32]) -> Weight:
+    """Values in a plain format: f32, f16 (rounded, clipped to its range) or bf16 (cut off)."""
+    if storage == "f32":
+        return Weight(values, values.astype(np.float64))
+    stored = _half(values) if storage == "f16" else _brain(values)
+    return Weight(stored, decode(storage, stored, *values.shape))
 
 
 def decode(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lanes.ceilings import ceiling
 from lanes.comparator import distances
+from lanes.observation import Tally, gap
 from lanes.tiny_model import (
     VARIANTS,
     Model,
@@ -85,6 +86,28 @@ def split_gaps(folder: Path, seed: int) -> dict[int, tuple[Steps, Steps]]:
         )
         for split, (got_loss, got) in results.items()
     }
+
+
+def split_tally(folder: Path, *, seed: int, part: str) -> Tally:
+    """The same as :func:`split_gaps` with all errors, of ``loss`` or ``gradients``."""
+    name = next(iter(VARIANTS))
+    path, step = write_model(name, folder), make_step(seed, RAGGED)
+    results = {
+        split: _loss_and_gradients(path, name, step.rows, step.labels, seed=seed, split=split)
+        for split in SPLITS
+    }
+    arrays = {
+        split: {"loss": np.array([loss], np.float32)} if part == "loss" else gradients
+        for split, (loss, gradients) in results.items()
+    }
+    wide = {n: a.astype(np.float64) for n, a in arrays[SPLITS[-1]].items()}
+    tally = Tally()
+    for found in arrays.values():
+        tally.add(
+            gap(found[n], wide[n], magnitude=np.full(wide[n].shape, np.abs(wide[n]).max()))
+            for n in sorted(wide)
+        )
+    return tally
 
 
 def step_ceiling(graph: Graph) -> float:

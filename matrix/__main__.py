@@ -1,6 +1,7 @@
-"""``python -m matrix``: build the table, render it, compare two, list what is left to run.
+"""``python -m matrix``: build the table, render it, compare two, list what is left, release.
 
-0 done · 1 stale, or something is left (``--check``) · 2 the inputs are refused, each by name.
+0 done · 1 stale, something is left (``--check``), or a release is held back · 2 the inputs are
+refused, each by name.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from matrix.declared import Declarations
 from matrix.diff import changes
 from matrix.errors import Complaint, RefusedError
 from matrix.files import dump, read_current, read_receipts, written
-from matrix.reduce import reduce
+from matrix.reduce import Reduction, reduce
 from matrix.todo import held_back, tasks
 from matrix.topics import read_declarations
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path("src/retrograd/table.json")
 RECEIPTS = Path("reports/receipts")
 TEMPLATES = Path("reports/templates")
-STALE, INVALID = 1, 2
+STALE, HELD_BACK, INVALID = 1, 1, 2
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -61,15 +62,24 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("new", type=Path)
     listing = add("todo", _todo, "list what has to be run before a release, where, and how")
     listing.add_argument("--check", action="store_true", help="exit 1 while anything is held back")
+    releasing = add("release", _release, "evaluate the criteria of a release, render its report")
+    releasing.add_argument("--digests", type=Path, help="as for reduce")
+    walking = add("walkthrough", _walkthrough, "from a cell to its signature, on a page")
+    walking.add_argument("--cell", default="optimizers.adamw.cpu", help="the cell to follow")
+    walking.add_argument("--check", action="store_true", help="write nothing; exit 1 if stale")
     return parser
+
+
+def _reduction(options: argparse.Namespace, declared: Declarations) -> Reduction:
+    root: Path = options.root
+    current = read_current(options.digests, root)
+    receipts = read_receipts(root / RECEIPTS)
+    return reduce(declared, receipts, current, is_ancestor=_ancestry(root))
 
 
 def _reduce(options: argparse.Namespace) -> int:
     root: Path = options.root
-    declared = read_declarations(root)
-    current = read_current(options.digests, root)
-    receipts = read_receipts(root / RECEIPTS)
-    reduction = reduce(declared, receipts, current, is_ancestor=_ancestry(root))
+    reduction = _reduction(options, read_declarations(root))
     for path in reduction.local:
         print(f"{path}: local, from an unclean tree; the table ignores it")
     return _settle(root, {str(TABLE): dump(reduction.table)}, check=options.check)
@@ -104,6 +114,43 @@ def _todo(options: argparse.Namespace) -> int:
     return _verdict(declared, table, check=options.check)
 
 
+def _release(options: argparse.Namespace) -> int:
+    from matrix.release import reasons, signature_fault, uncommitted_files
+    from matrix.render import RELEASES, read_release, render
+
+    root: Path = options.root
+    declared = read_declarations(root)
+    table = _reduction(options, declared).table
+    release = read_release(root, declared.version)
+    reports = (f"{RELEASES}/{declared.version}.md",)
+    held = list(reasons(declared, table, uncommitted_files(root, but=reports), release.signoff))
+    reviewer = release.signoff.get("reviewer", "")
+    fault = signature_fault(root, declared.version, table["digest"], reviewer)
+    held += [fault] if fault else []
+    pages = render(declared, table, release, root / TEMPLATES)
+    texts = {str(TABLE): dump(table), **pages}
+    # A report of another table than the committed one would ask for a signature on neither.
+    stale = [p for p in texts if p not in reports and not written(root / p, texts[p])]
+    held += [f"[{path}]: it is not what the receipts say; reduce and render" for path in stale]
+    if not stale:
+        _settle(root, {path: texts[path] for path in reports}, check=False)
+    for reason in held:
+        print(reason)
+    print(f"release {declared.version}, table {table['digest']}: held back by {len(held)}")
+    return HELD_BACK if held else 0
+
+
+def _walkthrough(options: argparse.Namespace) -> int:
+    from matrix.walkthrough import PAGE, page, transcripts
+
+    root: Path = options.root
+    declared = read_declarations(root)
+    table = _read_table(root / TABLE)
+    kept = transcripts(root / PAGE) if options.check else None
+    text = page(root, declared, table, options.cell, kept)
+    return _settle(root, {PAGE: text}, check=options.check)
+
+
 def _verdict(declared: Declarations, table: Json, *, check: bool) -> int:
     held = held_back(declared, table)
     claimed = ", ".join(declared.release.claimed)
@@ -122,7 +169,8 @@ def _settle(root: Path, pages: dict[str, str], *, check: bool) -> int:
     stale = [path for path, text in pages.items() if not written(root / path, text)]
     for path in stale:
         if check:
-            print(f"{path}: stale; run python -m matrix reduce, then python -m matrix render")
+            command = "walkthrough" if path.startswith("docs/") else "reduce, then render"
+            print(f"{path}: stale; run python -m matrix {command}")
             continue
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(pages[path], encoding="utf-8")

@@ -47,6 +47,7 @@ class Environment:
         hardware: what has to be found or borrowed to run it.
         command: how to run one lane there; ``{lane}`` and ``{plan}`` are filled in.
         manual: whether it is run by hand, on hardware that no automatic lane has.
+        device: shell pattern of the reference device's name, for what is run by hand.
     """
 
     env_class: str
@@ -57,6 +58,7 @@ class Environment:
     hardware: str
     command: str
     manual: bool
+    device: str = ""
 
     @property
     def folder(self) -> str:
@@ -255,7 +257,13 @@ def read_environments(path: Path, root: Path) -> tuple[Environment, ...]:
             hardware=entry["hardware"],
             command=entry["command"],
             manual=entry.get("manual", False),
+            device=entry.get("device", ""),
         )
+        if environment.manual and not environment.device:
+            rule = "what is run by hand names its reference device"
+            raise RefusedError(
+                [Complaint(where, rule, f"no device of {environment.folder}", "name it")]
+            )
         if environment.folder in found or environment.backend not in BACKENDS:
             rule = f"an environment is listed once and its backend is one of {', '.join(BACKENDS)}"
             got = f"{environment.folder} of {environment.backend}"

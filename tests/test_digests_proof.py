@@ -26,8 +26,13 @@ REBUILDS = 10
 UNAFFECTED_SHARE = 0.05
 ROWS = "src/retrograd/rows.toml"
 GENERATOR = "native/generate.py"
+# What computes digests. A broken one leaves no row with a digest, whatever the row stands on: a
+# sample of twenty edits, of which one alone is the allowed share, is drawn from the other files.
+TOOLS = frozenset(
+    {"native/digests.py", "lanes/digests.py", "lanes/lane_rows.py", "lanes/results.py"}
+)
 # Edits of these show only in a process that runs the tree's own code.
-OWN_CODE = frozenset({GENERATOR, "native/digests.py", "lanes/digests.py"})
+OWN_CODE = TOOLS | {GENERATOR}
 SUFFIXES = frozenset({".cpp", ".h", ".py", ".pyi", ".toml", ".md"})
 PRINTABLE = bytes(range(32, 127)) + b"\n"
 
@@ -104,6 +109,8 @@ def test_random_edits_make_the_affected_rows_stale(tree: Path, stands: Affected,
     before, entries, table = rows_of(tree), row_entries(tree), table_lines(tree)
     draw, tally = random.Random(SEED), Tally()
     files = candidates(tree)
+    if plan == "fast":
+        files = [path for path in files if path.relative_to(tree).as_posix() not in TOOLS]
     for path in draw.choices(files, k=EDITS[plan]):
         name, content = path.relative_to(tree).as_posix(), path.read_bytes()
         path.write_bytes(edited(path, draw))

@@ -14,7 +14,7 @@ from retrograd.errors import ConfigError, InternalError, TrainingError
 from retrograd.gguf import open_gguf
 from retrograd.train import RunResult, Trainer, run
 from retrograd.train.trainer import EvalReport
-from tests.tiny_runs import metrics, record, tiny_run, write_run
+from tests.tiny_runs import metrics, record, state_of, tiny_run, write_run
 
 
 def quiet() -> Console:
@@ -65,7 +65,8 @@ def test_the_run_folder_holds_what_was_run_and_what_came_of_it(
     assert found["plan"]["trained_parameters"] == 4 * (128 + 96 + 96 + 128 + 3 * 192)
     assert found["figures"]["steps"] == 8
     assert (found["figures"]["epoch"], found["figures"]["cursor"]) == (4, 0)
-    assert set(found["kernel_rows"].values()) == {"not measured"}
+    assert found["kernel_rows"] == {row: state_of(row) for row in found["kernel_rows"]}
+    assert "adamw.step.f32.cpu" in found["kernel_rows"]
     assert found["versions"]["numpy"]
     assert found["device"]["threads"] == 1
     assert (result.folder / "loss.svg").read_text().startswith("<?xml")
@@ -92,7 +93,7 @@ def test_plain_lines_state_the_plan_and_the_steps(finished: tuple[RunResult, lis
     assert "steps: 8 (4 epochs), 2 rows x 2 micro-batches each" in text
     assert "trained: 4,096 parameters in 14 tensors" in text
     assert re.search(r"memory: .* planned: weights .*, activations ", text)
-    assert "not measured" in text
+    assert state_of("adamw.step.f32.cpu") in text
     assert "1 requested, 1 effective" in text
     step = r"step 8/8  loss \d\.\d{4}  \d+ tokens/s  ETA 0:00  peak \d+\.\d MB"
     assert any(re.fullmatch(step, line) for line in lines)

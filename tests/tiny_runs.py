@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.tiny import recipe, write
+from retrograd.admission import Judge
+from retrograd.backends import open_device
 from retrograd.config import RunDocument
 from retrograd.config.document import load_document
 
@@ -56,3 +58,8 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 def record(folder: Path) -> dict[str, Any]:
     """A run's run.json."""
     return json.loads((folder / "run.json").read_text())
+
+
+def state_of(row: str) -> str:
+    """What the package's own evidence says of a kernel row on this machine."""
+    return Judge(open_device(threads=1)).row(row).state

@@ -135,7 +135,7 @@ def _reason(started: Started, claim: Claim) -> str:
     """The declared reason, where the product's message for the cell gives it."""
     told = started.refused.get(claim.id)
     assert told is not None, f"{claim.id}: declared as refused, and admitted"
-    assert claim.refuse in told.got, f"{claim.id}: the message leaves out the reason: {told}"
+    assert claim.refuse in str(told.got), f"{claim.id}: the message leaves out the reason: {told}"
     return claim.refuse
 
 

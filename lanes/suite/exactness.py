@@ -3,16 +3,18 @@
 What must not change a bit of a step, what may change its rounding only, and the step itself.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from lanes.comparator import bitwise_equal
+from lanes.observation import Observe, Tally
+from lanes.registry import Need, Planned, lane
 from lanes.tiny_model import VARIANTS, make_step, open_trainer, write_model
 from lanes.tolerances import bound_of, read
-from lanes.whole import RAGGED, SPLITS, split_gaps
+from lanes.whole import RAGGED, SPLITS, split_tally
 from oracles.pinned import adamw, clip, sgd, sum_squares
 from retrograd import Trainer
 from retrograd.config.options import OptimizerName
@@ -21,6 +23,8 @@ from retrograd.text.examples import Example
 Single = NDArray[np.float32]
 OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "sgd")
 STEPS = 3
+SPLIT = "exactness.splits"
+_ROW = "exactness.step."
 
 
 def _train(path: Path, name: str, *, threads: int, optimizer: OptimizerName) -> dict[str, Single]:
@@ -41,47 +45,82 @@ def _train(path: Path, name: str, *, threads: int, optimizer: OptimizerName) -> 
     return seen
 
 
-def _assert_equal_bits(got: dict[str, Single], want: dict[str, Single], where: str) -> None:
-    assert sorted(got) == sorted(want)
-    assert want
-    for name, array in want.items():
-        verdict = bitwise_equal(got[name], array)
-        assert verdict.holds, f"{where}: {name}: {verdict.reason}"
+class _Bits:
+    """Arrays that have to be equal bit by bit: how many elements, and which are not."""
+
+    def __init__(self) -> None:
+        self.elements, self.differing, self.wrong = 0, 0, list[str]()
+
+    def compare(self, got: Single, want: Single, where: str) -> None:
+        """One more pair of arrays."""
+        verdict = bitwise_equal(got, want)
+        self.elements += verdict.n
+        if not verdict.holds:
+            self.differing += int(min(verdict.worst, want.size))
+            self.wrong.append(f"{where}: {verdict.reason}")
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", VARIANTS)
+def _updates(case: str) -> Iterator[Planned]:
+    return (Planned(f"{_ROW}{optimizer}", case) for optimizer in OPTIMIZERS)
+
+
+def _threads(_plan: str) -> Iterator[Planned]:
+    return (case for name in VARIANTS for case in _updates(f"threads {name}"))
+
+
+def _replays(_plan: str) -> Iterator[Planned]:
+    return _updates("replay")
+
+
+def _splits(_plan: str) -> Iterator[Planned]:
+    return (Planned(SPLIT, case, inputs=len(SPLITS)) for case in ("loss", "gradients"))
+
+
+def _frozen(_plan: str) -> Iterator[Planned]:
+    return iter([Planned("exactness.base", "digest")])
+
+
+@lane("exactness", rows=_threads, needs=(Need.DEVICE,))
 def test_threads_and_repeats_change_no_bit(
-    name: str, optimizer: OptimizerName, tmp_path: Path
+    row: str, case: str, tmp_path: Path, observe: Observe
 ) -> None:
     """Loss, norm, every gradient and every updated weight for 1, 2, 4 and again 2 threads."""
+    optimizer, name = _optimizer(row), case.partition(" ")[2]
     path = write_model(name, tmp_path)
     first = _train(path, name, threads=1, optimizer=optimizer)
+    bits = _Bits()
     for threads in (2, 4, 2):
-        _assert_equal_bits(
-            _train(path, name, threads=threads, optimizer=optimizer), first, f"{threads} threads"
-        )
+        again = _train(path, name, threads=threads, optimizer=optimizer)
+        assert sorted(again) == sorted(first)
+        for part, want in first.items():
+            bits.compare(again[part], want, f"{threads} threads: {part}")
+    observe.equal(bits.elements, bits.differing, seeds=range(STEPS))
+    assert bits.wrong == []
 
 
-def test_split_changes_only_rounding(tmp_path: Path) -> None:
+def _optimizer(row: str) -> OptimizerName:
+    return next(name for name in OPTIMIZERS if row == f"{_ROW}{name}")
+
+
+@lane("exactness", rows=_splits, needs=(Need.DEVICE, Need.BOUNDS))
+def test_split_changes_only_rounding(row: str, case: str, tmp_path: Path, observe: Observe) -> None:
     """Eight ragged rows as 8x1, 4x2, 2x4 and 1x8 micro-batches x rows.
 
     Loss and gradients within the recorded bounds.
     """
-    table = read()
-    gaps = split_gaps(tmp_path, seed=0)
-    assert sorted(gaps) == sorted(SPLITS)
-    for split, (loss, gradients) in gaps.items():
-        assert loss.max() <= bound_of("whole.split.loss", table), f"{split} rows a micro-batch"
-        assert gradients.max() <= bound_of("whole.split.gradients", table), (
-            f"{split} rows a micro-batch"
-        )
+    del row
+    bound = bound_of(f"whole.split.{case}", read())
+    tally: Tally = split_tally(tmp_path, seed=0, part=case)
+    observe(tally, grade="bounded", bound=bound, seeds=(0,))
+    assert tally.inputs == len(SPLITS)
+    assert tally.errors().max_ulp <= bound
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_update_equals_its_replay(optimizer: OptimizerName, tmp_path: Path) -> None:
+@lane("exactness", rows=_replays, needs=(Need.DEVICE,))
+def test_update_equals_its_replay(row: str, case: str, tmp_path: Path, observe: Observe) -> None:
     """Norm, clip factor and two updates, replayed from the product's own gradients, bit for bit."""
-    name = next(iter(VARIANTS))
+    del case
+    optimizer, name, bits = _optimizer(row), next(iter(VARIANTS)), _Bits()
     trainer = open_trainer(
         write_model(name, tmp_path), VARIANTS[name].lora, seed=0, optimizer=optimizer
     )
@@ -95,15 +134,17 @@ def test_update_equals_its_replay(optimizer: OptimizerName, tmp_path: Path) -> N
         )
         sums = np.concatenate([sum_squares.forward(g=gradients[n])["sums"] for n in before])
         factor = clip.forward(sums=sums, max_norm=trainer.training.optimizer.max_grad_norm)
-        assert report.grad_norm == factor["norm"][0]
+        norm = np.array([report.grad_norm]).astype(np.float32)
+        bits.compare(norm, np.asarray(factor["norm"][:1], np.float32), f"step {number}, norm")
         for parameter, weight in trainer.parameters().items():
             fields = {"g": gradients[parameter], "clip": factor["scale"], "x": before[parameter]}
             after = _replay(
                 trainer, optimizer, number + 1, report.learning_rate, fields, state.get(parameter)
             )
             state[parameter] = {n: a for n, a in after.items() if n != "x"}
-            verdict = bitwise_equal(weight, after["x"])
-            assert verdict.holds, f"step {number}, {parameter}: {verdict.reason}"
+            bits.compare(weight, after["x"], f"step {number}, {parameter}")
+    observe.equal(bits.elements, bits.differing, seeds=(0, 1))
+    assert bits.wrong == []
 
 
 def _replay(
@@ -129,11 +170,15 @@ def _replay(
     return adamw.step(settings=settings, **{"m": zeros, "v": zeros, **fields, **(state or {})})
 
 
-def test_base_weights_are_left_alone(tmp_path: Path) -> None:
+@lane("exactness", rows=_frozen, needs=(Need.DEVICE,))
+def test_base_weights_are_left_alone(row: str, case: str, tmp_path: Path, observe: Observe) -> None:
     """The digest of the frozen weights in memory is the same after training."""
+    del row, case
     name = "llama-q4_1"
     trainer = open_trainer(write_model(name, tmp_path), VARIANTS[name].lora, seed=0)
     before = trainer.base_digest()
     step = make_step(0, RAGGED)
     trainer.train_step([Example(r, m) for r, m in zip(step.rows, step.labels, strict=True)])
-    assert trainer.base_digest() == before
+    same = trainer.base_digest() == before
+    observe.equal(1, int(not same), seeds=(0,))
+    assert same

@@ -26,7 +26,11 @@ _FAULT = "fault "
 
 def corpora_of_rows(plan: str) -> Iterator[Planned]:
     """Every declared row in each of its corpora."""
-    return (Planned(row.id, corpus) for row in ROWS for corpus in corpora(row, plan))
+    return (
+        Planned(row.id, corpus, inputs=count)
+        for row in ROWS
+        for corpus, count in corpora(row, plan).items()
+    )
 
 
 def planted_faults(_plan: str) -> Iterator[Planned]:

@@ -1,14 +1,16 @@
 """Lane `rope_tables`: the product's cosine and sine tables against the oracle's, by scaling."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fixtures import tiny
 from lanes.comparator import within
+from lanes.observation import Observe, Tally, gap
+from lanes.registry import Planned, lane
 from oracles.rope_tables import Llama3, frequencies, tables
 from retrograd.families import read_config, recognise
 from retrograd.families.family import RopeScaling
@@ -28,18 +30,29 @@ SCALINGS: dict[str, tuple[RopeScaling, dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SCALINGS)
-def test_tables_are_the_rounded_oracle(name: str, tmp_path: Path) -> None:
+def _scalings(_plan: str) -> Iterator[Planned]:
+    return (Planned(f"rope_tables.{name}", "tables", inputs=1) for name in SCALINGS)
+
+
+@lane("rope_tables", rows=_scalings)
+def test_tables_are_the_rounded_oracle(
+    row: str, case: str, tmp_path: Path, observe: Observe
+) -> None:
     """Both tables, every position and pair; a scaling that is left out would show at once."""
+    del case
+    name = row.removeprefix("rope_tables.")
     scaling, rule, factors = SCALINGS[name]
     file = open_gguf(tiny.write(tiny.recipe(layers=1), tmp_path))
     config = replace(read_config(file, recognise(file)), rope_scaling=scaling)
     f = frequencies(config.n_rot, config.rope_base, **rule)
     got, want = rope_tables(config, POSITIONS, factors), tables(POSITIONS, f)
+    # Near a zero of the function, the rounding of the angle in float64 is what is lost.
+    sizes = np.arange(POSITIONS)[:, None] * f * 2.0**-40
+    tally = Tally()
+    tally.add(gap(t, exact, magnitude=sizes) for t, exact in zip(got, want, strict=True))
+    observe(tally, grade="bounded", bound=ROUNDING)
     for table, exact in zip(got, want, strict=True):
-        # Near a zero of the function, the rounding of the angle in float64 is what is lost.
-        angles = np.arange(POSITIONS)[:, None] * f
-        verdict = within(table, exact, bound=ROUNDING, magnitude=angles * 2.0**-40)
+        verdict = within(table, exact, bound=ROUNDING, magnitude=sizes)
         assert verdict.holds, verdict.reason
     if name != "none":
         plain = rope_tables(replace(config, rope_scaling=RopeScaling()), POSITIONS, None)

@@ -11,6 +11,10 @@
 
 #include "retrograd/arguments.h"
 
+#if defined(__FAST_MATH__)
+#error "kernels promise bits: build without -ffast-math or -Ofast (check CXXFLAGS)"
+#endif
+
 // Always inlined: a shared weak symbol could otherwise carry
 // one variant's instructions into another.
 #define RETRO_INLINE inline __attribute__((always_inline))

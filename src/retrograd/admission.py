@@ -13,9 +13,9 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from retrograd.backends import Layout
+from retrograd.backends import Device, Layout
 from retrograd.errors import AdmissionError
 from retrograd.ops import OPS
 from retrograd.overlay import Overlay, Place, machine_name, read_overlay
@@ -26,22 +26,6 @@ from retrograd.table import NOT_MEASURED, STALE, Cell, Finding, Table, packaged
 _POINTER, _INT64 = 0, 1  # kinds of fields, as in native/include/retrograd/abi.h
 _SHOWN = 4
 Answer = TypeVar("Answer")
-
-
-class LiveDevice(Protocol):
-    """What is asked of an open device; :class:`retrograd.backends.Device` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def env_class(self) -> str: ...
-    @property
-    def toolchain(self) -> str: ...
-    @property
-    def layouts(self) -> Mapping[str, Layout]: ...
-    @property
-    def digests(self) -> Mapping[str, str]: ...
-    def probe(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True)
@@ -159,12 +143,12 @@ def judged_by(table: Table, overlay: Overlay | None = None) -> Generator[None]:
         _collecting.reset(tokens[1])
 
 
-def place_of(device: LiveDevice) -> Place:
+def place_of(device: Device) -> Place:
     """Where a device's kernels run, as overlays name it."""
     return Place(device.name, device.env_class, device.toolchain, machine_name())
 
 
-def admit(row_id: str, *, device: LiveDevice) -> Admitted:
+def admit(row_id: str, *, device: Device) -> Admitted:
     """Admits a kernel row.
 
     Raises:
@@ -173,7 +157,7 @@ def admit(row_id: str, *, device: LiveDevice) -> Admitted:
     return _raised([Judge(device).row(row_id)])[0]
 
 
-def admit_all(row_ids: Iterable[str], *, device: LiveDevice) -> Mapping[str, Admitted]:
+def admit_all(row_ids: Iterable[str], *, device: Device) -> Mapping[str, Admitted]:
     """Admits each distinct row of a program, before anything is allocated.
 
     Raises:
@@ -184,7 +168,7 @@ def admit_all(row_ids: Iterable[str], *, device: LiveDevice) -> Mapping[str, Adm
     return {answer.id: answer for answer in _raised(answers)}
 
 
-def admit_combination(run: Combination, *, device: LiveDevice) -> tuple[AdmittedCell, ...]:
+def admit_combination(run: Combination, *, device: Device) -> tuple[AdmittedCell, ...]:
     """Admits what a run is made of, before its graph is built.
 
     Raises:
@@ -228,7 +212,7 @@ def summary(admitted: Mapping[str, Admitted]) -> list[str]:
 class Judge:
     """Answers for one device, by the table and the overlay as they are now."""
 
-    def __init__(self, device: LiveDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
         self.place = place_of(device)
         evidence = _judged_by.get() or Evidence(packaged(), read_overlay(self.place))

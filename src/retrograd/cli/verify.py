@@ -1,9 +1,9 @@
 """``retrograd verify``: the kernel lanes on this machine, and what holds here."""
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -18,19 +18,6 @@ PACKAGE = "retrograd-verify"
 KERNEL_LANES = ("formats", "ops")
 NOT_VERIFIED = 2
 FAULT = 1
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Where the lanes are.
-
-    Attributes:
-        folder: a checkout, to start them in; None where they are installed.
-        interpreter: how Python is started so that it finds them and nothing of the same name.
-    """
-
-    folder: Path | None
-    interpreter: tuple[str, ...]
 
 
 def verify(
@@ -76,40 +63,36 @@ def verify(
         raise typer.Exit(FAULT)
 
 
-def find_evidence() -> Evidence:
-    """The installed distribution of this version, or a checkout of it.
+def find_evidence() -> Path:
+    """The folder that holds `lanes`: of this checkout, of the distribution, or the present one.
 
     Raises:
-        ConfigError: there is neither.
+        ConfigError: none of them holds the evidence code of this version.
     """
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
 
     from retrograd.errors import ConfigError
     from retrograd.version import VERSION
 
-    remedy = f"install {PACKAGE}=={VERSION} into this environment, or start this in a checkout"
-    try:
-        installed = version(PACKAGE)
-    except PackageNotFoundError:
-        installed = None
-    for folder in (Path(__file__).resolve().parents[3], Path.cwd()):
-        if _is_checkout(folder, VERSION):
-            return Evidence(folder, (sys.executable,))
-    if installed == VERSION:
-        # Without the present folder, where another package may be called `lanes`.
-        return Evidence(None, (sys.executable, "-P"))
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    installed = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+    for folder in (Path(__file__).resolve().parents[3], *installed, Path.cwd()):
+        if _holds_lanes(folder, VERSION):
+            return folder
     rule = f"the evidence code of retrograd {VERSION} is there"
-    raise ConfigError("verify", rule, f"{PACKAGE} {installed or 'not installed'}", remedy)
+    got = f"{PACKAGE} of another version" if installed else f"no {PACKAGE}"
+    remedy = f"install {PACKAGE}=={VERSION} into this environment, or start this in a checkout"
+    raise ConfigError("verify", rule, got, remedy)
 
 
-def _is_checkout(folder: Path, version: str) -> bool:
+def _holds_lanes(folder: Path, version: str) -> bool:
     source = folder / "src" / "retrograd" / "version.py"
     if not (folder / "lanes" / "__main__.py").is_file() or not source.is_file():
         return False
     return f'"{version}"' in source.read_text(encoding="utf-8")
 
 
-def run_lane(evidence: Evidence, lane: str, *, plan: str, device: str) -> dict[str, Any]:
+def run_lane(evidence: Path, lane: str, *, plan: str, device: str) -> dict[str, Any]:
     """Runs a lane as a process and returns its receipt.
 
     Raises:
@@ -118,12 +101,16 @@ def run_lane(evidence: Evidence, lane: str, *, plan: str, device: str) -> dict[s
     from retrograd.errors import DeviceError
 
     with TemporaryDirectory(prefix="retrograd-verify-") as out:
-        command = [*evidence.interpreter, "-m", "lanes", "run", lane]
+        command = [sys.executable, "-m", "lanes", "run", lane]
         command += ["--plan", plan, "--device", device, "--out", out]
         if lane == "ops":
             # The rows alone: planted faults belong to test builds, which a user does not have.
-            command += ["--rows", f"*.{device}"]
-        done = subprocess.run(command, cwd=evidence.folder, check=False)
+            command += ["--rows", f"*.{device}", "--without-faults"]
+        # The lanes run this very package, wherever else another one may be installed.
+        here = str(Path(__file__).resolve().parents[2])
+        paths = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        environment = {**os.environ, "PYTHONPATH": paths}
+        done = subprocess.run(command, cwd=evidence, env=environment, check=False)
         receipts = sorted(Path(out).glob("*/*.json"))
         if done.returncode == NOT_VERIFIED or len(receipts) != 1:
             rule = f"the lane {lane} comes to a verdict"

@@ -1,4 +1,4 @@
-"""Stored blocks for tests of decoders: random codes under chosen 16-bit scales; comparison."""
+"""Stored blocks to hold decoders to: random codes under chosen 16-bit scales; comparison."""
 
 import numpy as np
 from gguf.constants import GGMLQuantizationType
@@ -60,8 +60,8 @@ def decoded_by_gguf(name: str, stored: Bytes) -> Singles:
 
 def differing(a: Singles, b: Singles) -> int:
     """How many elements differ in their bits; a NaN equals any NaN."""
-    assert a.shape == b.shape
-    assert a.size > 0
+    if a.shape != b.shape or not a.size:
+        raise ValueError(f"two arrays of one shape that hold something; got {a.shape}, {b.shape}")
     nan = np.isnan(a)
     return int(np.count_nonzero(nan != np.isnan(b))) + int(
         np.count_nonzero(a.view(np.uint32)[~nan] != b.view(np.uint32)[~nan])
