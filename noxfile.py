@@ -37,6 +37,15 @@ RERUN = "run the session without --no-install"
 IGNORED_SUFFIXES = frozenset({".so", ".pyc"})
 CPP_SUFFIXES = frozenset({".h", ".cpp", ".cu", ".cuh"})
 PYTEST = ("python", "-m", "pytest")
+LANES = ("python", "-m", "lanes")
+MATRIX = ("python", "-m", "matrix")
+LANE_NAMES = sorted(path.stem for path in (ROOT / "lanes" / "suite").glob("[a-z]*.py"))
+# Judges the product by the table, so it runs once the table says what the other lanes showed.
+JUDGING_LANE = "admission"
+# Of runs that are no evidence to be committed.
+LOCAL_RECEIPTS = ("--out", str(BUILD / "receipts"))
+# The oracles' float64 products are small: threads of their own cost them more than they gain.
+ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 # Two workers, one process each: the machines this has to be quick on have two cores.
 WORKERS = ("-n", "2")
 
@@ -156,33 +165,90 @@ def faults_library(session: nox.Session) -> dict[str, str]:
     return {"RETRO_FAULTS_LIBRARY": str(library)}
 
 
+def prepare(session: nox.Session, wheel: Wheel = built_wheel) -> dict[str, str]:
+    """Installs the wheel and what tests need; returns the variables that they run with."""
+    with step("install"):
+        install(session, "build", "test", wheel=wheel)
+    with step("faults library"):
+        return ONE_BLAS_THREAD | faults_library(session)
+
+
 @nox.session
 def fast(session: nox.Session) -> None:
     """Test every commit: all logic and a fixed sample of each lane's plan, without a download."""
-    with step("install"):
-        install(session, "build", "test")
-    with step("faults library"):
-        faults = faults_library(session)
+    env = prepare(session)
+    if session.posargs:
+        # What a filter of pytest leaves can fail and verifies nothing, so no lane is judged by it.
+        session.run(*PYTEST, "--plan=fast", *WORKERS, *session.posargs, env=env)
+        return
     with step("tests"):
-        session.run(*PYTEST, "--plan=fast", *WORKERS, *session.posargs, env=faults)
+        session.run(*PYTEST, "--plan=fast", *WORKERS, "tests", env=env)
+    with step("lanes"):
+        session.run(*LANES, "run", "fast", *WORKERS, *LOCAL_RECEIPTS, env=env)
 
 
 @nox.session
 def cpu(session: nox.Session) -> None:
     """Test everything on the CPU: exhaustive plans, the real model, the wheel a user builds."""
-    with step("install"):
-        install(session, "build", "test", wheel=wheel_from_sdist)
-    with step("faults library"):
-        faults = faults_library(session)
+    env = prepare(session, wheel_from_sdist)
+    if session.posargs:
+        session.run(*PYTEST, "--plan=full", *WORKERS, *session.posargs, env=env)
+        return
     with step("tests"):
-        session.run(*PYTEST, "--plan=full", *WORKERS, *session.posargs, env=faults)
+        session.run(*PYTEST, "--plan=full", *WORKERS, "tests", env=env)
+    for name in LANE_NAMES:
+        with step(f"lane {name}"):
+            run = (*LANES, "run", name, "--plan", "full", *WORKERS, *LOCAL_RECEIPTS)
+            session.run(*run, env=env)
     with step("real model"):
         session.run("python", "examples/demo.py", "--out", str(BUILD / "runs"))
 
 
 @nox.session
+def lanes(session: nox.Session) -> None:
+    """Start ``python -m lanes`` on the installed wheel: ``nox -s lanes -- run ops --plan full``."""
+    session.run(*LANES, *(session.posargs or ["list"]), env=prepare(session))
+
+
+@nox.session
+def evidence(session: nox.Session) -> None:
+    """Run every lane that the CPU's environments promise; make the table and its pages of it."""
+    env = prepare(session)
+    promised = nox.project.load_toml(ROOT / "matrix" / "environments.toml")["environment"]
+    variants = [e["class"].partition("-")[2] for e in promised if e["backend"] == "cpu"]
+    for judging in (False, True):
+        for variant in dict.fromkeys(variants):
+            for name in (n for n in LANE_NAMES if (n == JUDGING_LANE) == judging):
+                with step(f"{name} {variant}"):
+                    run = (*LANES, "run", name, "--plan", "full", *WORKERS)
+                    session.run(*run, env=env | {"RETRO_CPU_ISA": variant})
+        session.run(*MATRIX, "reduce")
+        # The package carries the table, and the lane that follows judges by that one.
+        env = prepare(session)
+    session.run(*MATRIX, "render")
+    session.run(*MATRIX, "walkthrough", env=env)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Make the table of the receipts and the pages of the table; ``-- --check`` writes nothing."""
+    with step("install"):
+        install(session, wheel=None)
+    for command in ("reduce", "render"):
+        session.run(*MATRIX, command, *session.posargs)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Evaluate the criteria of a release, render its report, check its signature."""
+    with step("install"):
+        install(session, wheel=None)
+    session.run(*MATRIX, "release", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
-    """Check form: ruff, pyright, import directions, clang-format, spelling, house rules."""
+    """Check form: linters, types, import directions, spelling, house rules, generated files."""
     with step("install"):
         install(session, "lint", wheel=None)
     cpp = [str(path.relative_to(ROOT)) for path in sources("native") if path.suffix in CPP_SUFFIXES]
@@ -203,7 +269,12 @@ def lint(session: nox.Session) -> None:
         session.run("pyright", "--project", "pyproject.toml")
     with step("house rules"):
         # Without conftest.py, which needs the product installed.
-        session.run(*PYTEST, "-q", "--noconftest", "tests/test_house_rules.py")
+        rules = ("tests/test_house_rules.py", "tests/test_prose_claims.py")
+        session.run(*PYTEST, "-q", "--noconftest", *rules)
+    with step("generated files"):
+        session.run(*LANES, "plan", "--check", env={"PYTHONPATH": "src"})
+        for command in ("reduce", "render", "walkthrough"):
+            session.run(*MATRIX, command, "--check")
 
 
 @nox.session
@@ -239,8 +310,4 @@ def interop(session: nox.Session) -> None:
 @nox.session
 def measure(session: nox.Session) -> None:
     """Measure the bounds of all rows and write lanes/tolerances.toml."""
-    with step("install"):
-        install(session, "build", "test")
-    with step("faults library"):
-        faults = faults_library(session)
-    session.run("python", "-m", "lanes.measure", *session.posargs, env=faults)
+    session.run("python", "-m", "lanes.measure", *session.posargs, env=prepare(session))

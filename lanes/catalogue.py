@@ -125,8 +125,10 @@ def _sample(
         return within
     if storage == "f32":
         return within[corpus :: len(CORPORA)]
-    # Every format meets the same few sizes, spread over the list.
-    return [within[(3 * corpus + 4) % len(within)]]
+    # Every format meets the same few sizes, spread over the list; the only one of a corpus has to
+    # hold elements.
+    filled = [dims for dims in within if all(dims.values())]
+    return [filled[(3 * corpus + 4) % len(filled)]]
 
 
 def _stored_elements(dims: Mapping[str, int]) -> int:

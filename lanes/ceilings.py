@@ -13,6 +13,12 @@ from collections.abc import Callable, Mapping
 
 Dims = Mapping[str, int | float]
 
+# A value rounded once, and what float64 loses before it.
+ROUNDED_ONCE = 0.5 * (1 + 2.0**-12)
+# Two central differences with steps of 1e-4, extrapolated, of a loss near 5 in float64: rounding
+# leaves 5 x 2^-53 / 1e-4 of the gradient's size, the fourth derivative a part of 1e-16.
+CENTRAL_DIFFERENCE = 1e-8
+
 _SLACK = 1.001
 # Largest error of exp, log, logistic and SiLU of the project's header, in ulp, rounded up.
 _ELEMENTARY = 2.0

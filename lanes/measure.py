@@ -1,7 +1,7 @@
 """Writes ``lanes/tolerances.toml``: ``python -m lanes.measure [--only TEXT]``.
 
-Kernel rows: every size in every corpus under eight seeds, on every instruction-set variant of this
-machine; the activations of the tiny models are judged by these bounds. Whole steps: eight seeds.
+Kernel rows: every size in every corpus under eight seeds and what was captured from the real model,
+on every instruction-set variant of this machine. Whole steps: eight seeds on its best variant.
 Bounds are lowered or kept, never raised; a subject above its bound or its derived ceiling is named
 and the exit code is 1.
 """
@@ -10,17 +10,19 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from lanes import tolerances
-from lanes.catalogue import MEASURE_SEEDS, drawn
+from lanes.catalogue import CAPTURED, MEASURE_SEEDS, drawn, fixed
 from lanes.ceilings import ceiling
 from lanes.tolerances import RaisedError, Tolerance
-from lanes.trial import Failure, observe
+from lanes.trial import Failure, observe, variants
 from lanes.whole import Measured, subjects
+from retrograd.admission import collecting_evidence
 from retrograd.rows import Row, declared_rows
 
 
@@ -49,10 +51,13 @@ def main() -> int:
                 file=sys.stderr,
             )
             return 2
-        return _measure_all(work)
+        # Bounds come before evidence: what is measured here, no receipt shows yet.
+        with collecting_evidence():
+            return record(work)
 
 
-def _measure_all(work: Mapping[str, Callable[[], Tolerance]]) -> int:
+def record(work: Mapping[str, Callable[[], Tolerance]]) -> int:
+    """Measures and records one subject after the other; 1 where one lies above what it may."""
     refused = 0
     for name, rule in work.items():
         try:
@@ -80,26 +85,27 @@ def measure_row(row: Row) -> Tolerance:
     steps: list[np.ndarray] = []
     failures: list[Failure] = []
     limit = 0.0
-    for seed in MEASURE_SEEDS:
-        for case in drawn(row, seed, fast=False):
-            seen = observe(row, case, bound=None)
-            failures += seen.failures
-            steps += [part.astype(np.float32) for part in seen.steps]
-            limit = max(limit, ceiling(row.op, row.direction, {**case.dims, **case.settings}))
+    every = (drawn(row, seed, fast=False) for seed in MEASURE_SEEDS)
+    for case in chain(*every, fixed(row, CAPTURED)):
+        seen = observe(row, case, bound=None)
+        failures += seen.failures
+        steps += [part.astype(np.float32) for part in seen.steps]
+        limit = max(limit, ceiling(row.op, row.direction, {**case.dims, **case.settings}))
     if failures:
         raise BrokenError("\n".join(str(f) for f in failures[:5]))
-    return _summary(row.id, steps, limit)
+    return _summary(row.id, steps, limit, [f"{row.backend}-{isa}" for isa in variants()])
 
 
 def measure_whole(rule: Callable[[Path, int], Measured], folder: Path) -> Tolerance:
     """Distances of one whole-model subject over all seeds."""
     results = [rule(folder, seed) for seed in MEASURE_SEEDS]
-    return _summary(
-        "whole step", [steps for steps, _ in results], max(limit for _, limit in results)
-    )
+    steps, limit = [part for part, _ in results], max(limit for _, limit in results)
+    return _summary("whole step", steps, limit, [f"cpu-{variants()[-1]}"])
 
 
-def _summary(name: str, steps: Sequence[np.ndarray], limit: float) -> Tolerance:
+def _summary(
+    name: str, steps: Sequence[np.ndarray], limit: float, environments: Sequence[str]
+) -> Tolerance:
     every = np.concatenate(steps) if steps else np.empty(0)
     worst = float(every.max(initial=0.0))
     if not every.size or not worst <= limit:
@@ -109,6 +115,7 @@ def _summary(name: str, steps: Sequence[np.ndarray], limit: float) -> Tolerance:
     return Tolerance(
         samples=every.size,
         seeds=len(MEASURE_SEEDS),
+        environments=tuple(sorted(environments)),
         worst=float(f"{worst:.6g}"),
         p999=float(f"{float(np.quantile(every, 0.999)):.6g}"),
         ceiling=float(f"{limit:.6g}"),

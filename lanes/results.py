@@ -1,6 +1,6 @@
 """Which files of a checkout are results: written by runs or made from receipts, read by no lane.
 
-They make no tree dirty and no row stale: writing the first receipt would otherwise spoil the second.
+They make no tree dirty and no row stale: the first receipt would otherwise spoil the second.
 """
 
 STAMP = "source-stamp.json"
@@ -8,6 +8,7 @@ GENERATED = (
     "reports/receipts/",
     "reports/releases/",
     "reports/support.html",
+    "docs/walkthrough.md",
     "src/retrograd/table.json",
     "SUPPORT.md",
     STAMP,

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 ROOT = receipt.ROOT
 ALL = "fast"
+# Named for installations, where no conftest.py stands beside the lanes.
+_PLUGINS = ("-p", "lanes.runner", "-p", "lanes.admitting")
 # Without these no lane means anything, whatever else it needs.
 PACKAGES = ("numpy", "gguf", "mpmath", "jaxtyping", "hypothesis", "jsonschema", "pytest")
 
@@ -74,6 +76,13 @@ class Request:
     def is_whole(self) -> bool:
         everything = self.faults and self.cases is None
         return everything and self.shard == (1, 1) and self.rows == "*"
+
+    @property
+    def said_rows(self) -> str:
+        """What a receipt says of the rows; ``*`` for the whole plan alone."""
+        # Chosen one by one, as a rerun does, they are a part of the plan as well.
+        rows = self.rows if self.cases is None else "chosen"
+        return rows if self.faults else f"{rows}, no planted faults"
 
     @property
     def command(self) -> str:
@@ -138,12 +147,25 @@ def observe(request: Request) -> tuple[dict[str, Verdict], dict[str, receipt.Jso
     receipts: dict[str, receipt.Json] = {}
     for entry in selected:
         name = entry.lane.name
-        verdicts[name] = judge(name, entry.cases, record)
-        _report(name, verdicts[name], entry)
-        if verdicts[name].cases:
-            receipts[name] = _receipt(request, entry, verdicts[name], surroundings, started)
-            _write(receipts[name], request, verdicts[name])
+        verdict = judge(name, entry.cases, record)
+        if verdict.cases:
+            receipts[name] = _receipt(request, entry, verdict, surroundings, started)
+            verdict = _sound(verdict, receipts[name])
+        _report(name, verdict, entry)
+        verdicts[name] = verdict
+        if name in receipts:
+            _write(receipts[name], request, verdict)
     return verdicts, receipts
+
+
+def _sound(verdict: Verdict, content: receipt.Json) -> Verdict:
+    """A verdict whose receipt contradicts itself is none."""
+    if verdict.code == NOT_VERIFIED:
+        return verdict
+    complaints = tuple(f"the receipt breaks a rule: {c}" for c in receipt.broken_rules(content))
+    if not complaints:
+        return verdict
+    return replace(verdict, code=NOT_VERIFIED, lines=(*verdict.lines, *complaints[:5]))
 
 
 def select(request: Request) -> list[Selected]:
@@ -257,7 +279,7 @@ def _start(request: Request, selected: Sequence[Selected]) -> Mapping[str, Any]:
             for entry in selected
         }
         selection.write_text(json.dumps(chosen), encoding="utf-8")
-        arguments = [sys.executable, "-m", "pytest", "-p", "lanes.runner", "-q", "--no-header"]
+        arguments = [sys.executable, "-m", "pytest", *_PLUGINS, "-q", "--no-header"]
         arguments += [f"--plan={request.plan}", f"--lane-selection={selection}"]
         arguments += [f"--lane-record={record}", "-p", "no:cacheprovider", "--tb=short"]
         if request.workers:
@@ -307,7 +329,7 @@ def _receipt(
         "duration_s": round(verdict.duration_s, 3),
         "plan": request.plan,
         "shard": list(request.shard),
-        "rows": request.rows if request.faults else f"{request.rows}, no planted faults",
+        "rows": request.said_rows,
     }
     return receipt.statement(
         subject,

@@ -35,6 +35,7 @@ _SURROUNDINGS = frozenset(
         "MemoryError",
         "ModuleNotFoundError",
         "NoBoundError",
+        "NoCasesError",
         "StampError",
     }
 )

@@ -10,7 +10,7 @@ tracked nor ignored. Left out are *results* that no lane reads: writing the firs
 otherwise make the tree dirty for the second. They are
 
 - ``reports/receipts/``, which only runs write;
-- ``src/retrograd/table.json``, ``SUPPORT.md``, ``reports/support.html`` and ``reports/releases/``,
+- ``src/retrograd/table.json``, ``SUPPORT.md`` and the other pages that ``lanes/results.py`` lists,
   pure functions of receipts and declarations;
 - ``source-stamp.json`` itself.
 

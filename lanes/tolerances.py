@@ -1,15 +1,16 @@
 """The bounds of ``tolerances.toml``, and the law that sets them. Nothing serves as a default.
 
 bound = min(derived ceiling, 2 x the worst observed, rounded up to {1, 2, 5} x 10^k). A new
-measurement may lower a bound when it rests on at least as many samples and seeds; it can never
-raise one.
+measurement may lower a bound when it rests on at least as many samples and seeds and on every
+environment of the old one; it can never raise one.
 """
 
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 # A subject whose name begins with one of the later ones is no kernel row.
 SECTIONS = ("row", "whole", "interop")
@@ -31,6 +32,7 @@ class Tolerance:
     Attributes:
         samples: elements compared.
         seeds: number of seeds.
+        environments: classes that were measured, such as ``cpu-avx2``, sorted.
         worst, p999: largest and 99.9th percentile distance observed.
         ceiling: largest derived ceiling over the cases.
         bound: what a lane asserts.
@@ -38,6 +40,7 @@ class Tolerance:
 
     samples: int
     seeds: int
+    environments: tuple[str, ...]
     worst: float
     p999: float
     ceiling: float
@@ -53,13 +56,14 @@ def lawful_bound(worst: float, ceiling: float) -> float:
         )
     if worst == 0:
         return 0.0
+    # The logarithm may round across a power of ten, hence 10 and 20.
     power = 10.0 ** math.floor(math.log10(2 * worst))
-    rounded = next(f * power for f in (1, 2, 5, 10) if f * power >= 2 * worst)
+    rounded = next(f * power for f in (1, 2, 5, 10, 20) if f * power >= 2 * worst)
     return min(ceiling, float(f"{rounded:.6g}"))
 
 
 def merged(old: Tolerance | None, new: Tolerance, row_id: str) -> Tolerance:
-    """What to record after a measurement.
+    """What to record after a measurement: the wider one, with the lower bound of the two.
 
     Raises:
         RaisedError: the new worst lies above the old bound.
@@ -72,9 +76,12 @@ def merged(old: Tolerance | None, new: Tolerance, row_id: str) -> Tolerance:
             "a bound is never raised: find the "
             "cause, or remove the entry in a reviewed change that names it"
         )
-    if new.bound < old.bound and new.samples >= old.samples and new.seeds >= old.seeds:
-        return new
-    return old
+    rests_on_as_much = (
+        new.samples >= old.samples
+        and new.seeds >= old.seeds
+        and set(new.environments) >= set(old.environments)
+    )
+    return replace(new, bound=min(old.bound, new.bound)) if rests_on_as_much else old
 
 
 def read(path: Path = PATH) -> dict[str, Tolerance]:
@@ -86,7 +93,11 @@ def read(path: Path = PATH) -> dict[str, Tolerance]:
     entries = {
         name: entry for section in SECTIONS for name, entry in document.get(section, {}).items()
     }
-    return {name: Tolerance(**entry) for name, entry in entries.items()}
+    return {name: _entry(**entry) for name, entry in entries.items()}
+
+
+def _entry(*, environments: list[str], **numbers: Any) -> Tolerance:  # noqa: ANN401 — of TOML
+    return Tolerance(environments=tuple(environments), **numbers)
 
 
 def bound_of(row_id: str, table: Mapping[str, Tolerance]) -> float:
@@ -112,6 +123,8 @@ def text(table: Mapping[str, Tolerance]) -> str:
     for name in sorted(table, key=lambda n: (SECTIONS.index(_section(n)), n)):
         entry, section = table[name], _section(name)
         lines += [f'[{section}."{name}"]', f"samples = {entry.samples}", f"seeds = {entry.seeds}"]
+        named = ", ".join(f'"{environment}"' for environment in entry.environments)
+        lines.append(f"environments = [{named}]")
         lines += [
             f"{n} = {float(getattr(entry, n))!r}" for n in ("worst", "p999", "ceiling", "bound")
         ]

@@ -148,7 +148,7 @@ def observe(row: Row, case: Case, *, bound: float | None, on: Device | None = No
         on: judge this device alone (planted faults); default: every variant, thread count and
             aliasing.
     """
-    seen, right = Observation(), _right(row, case)
+    seen, right = Observation(), right_of(row, case)
     devices = [on] if on is not None else [device(1, isa) for isa in variants()]
     results: list[Result] = []
     for dev in devices:
@@ -171,8 +171,8 @@ def wanted(
     fields |= dict(case.decoded) | dict(case.settings) | _empty_outputs(row, case, np.float64)
     oracle, sizes = oracle_of(row), magnitude_of(row)
     with np.errstate(all="ignore"):
-        want = oracle(**_accepted(oracle, fields))
-        return want, {} if sizes is None else sizes(**_accepted(sizes, fields))
+        want = oracle(**accepted(oracle, fields))
+        return want, {} if sizes is None else sizes(**accepted(sizes, fields))
 
 
 def aliases(row: Row, case: Case) -> Iterator[dict[str, str]]:
@@ -191,6 +191,39 @@ def aliases(row: Row, case: Case) -> Iterator[dict[str, str]]:
             yield {out: source}
 
 
+def judgements(
+    row: Row,
+    case: Case,
+    name: str,
+    got: NDArray[np.floating],
+    right: Right,
+    *,
+    bound: float | None,
+) -> list[tuple[str, Verdict]]:
+    """Everything that one output of a case is held against, each with its verdict.
+
+    Args:
+        name: the output.
+        bound: recorded bound; None to judge by the derived ceiling.
+    """
+    allowed = allowed_steps(row, case, bound)
+    near = within(got, right.want[name], bound=allowed, magnitude=right.sizes.get(name))
+    found: list[tuple[str, Verdict]] = [("against the oracle", near)]
+    if name in case.exact:
+        found.append(("on the lattice", equal_values(got, right.want[name])))
+    if name in case.expected:
+        found.append(("against the written answer", bitwise_equal(got, case.expected[name])))
+    if name in right.replayed:
+        found.append(("against the replay", bitwise_equal(got, right.replayed[name])))
+    return found
+
+
+def allowed_steps(row: Row, case: Case, bound: float | None) -> float:
+    """The recorded bound, or the case's own derived ceiling where that is lower."""
+    limit = ceiling(row.op, row.direction, {**case.dims, **case.settings})
+    return limit if bound is None else min(bound, limit)
+
+
 def _judge(
     row: Row,
     case: Case,
@@ -200,8 +233,7 @@ def _judge(
     seen: Observation,
     right: Right,
 ) -> None:
-    want, sizes, replayed = right.want, right.sizes, right.replayed
-    limit = ceiling(row.op, row.direction, {**case.dims, **case.settings})
+    want, sizes = right.want, right.sizes
     for name, got in result.outputs.items():
         if got.size == 0:
             if want[name].size:
@@ -211,26 +243,16 @@ def _judge(
                     )
                 )
             continue
-        magnitude = sizes.get(name)
-        seen.steps.append(distances(got, want[name], magnitude=magnitude).reshape(-1))
-        allowed = limit if bound is None else min(bound, limit)
-        verdicts: list[tuple[str, Verdict]] = [
-            ("against the oracle", within(got, want[name], bound=allowed, magnitude=magnitude))
-        ]
-        if name in case.exact:
-            verdicts.append(("on the lattice", equal_values(got, want[name])))
-        if name in case.expected:
-            verdicts.append(("against the written answer", bitwise_equal(got, case.expected[name])))
-        if name in replayed:
-            verdicts.append(("against the replay", bitwise_equal(got, replayed[name])))
+        seen.steps.append(distances(got, want[name], magnitude=sizes.get(name)).reshape(-1))
         seen.failures += [
             _failure(row, case, dev, f"'{name}' {how}: {v.reason}")
-            for how, v in verdicts
+            for how, v in judgements(row, case, name, got, right, bound=bound)
             if not v.holds
         ]
 
 
-def _right(row: Row, case: Case) -> Right:
+def right_of(row: Row, case: Case) -> Right:
+    """Oracle, sizes of terms and replay of a case."""
     return Right(*wanted(row, case), _replayed(row, case))
 
 
@@ -276,7 +298,7 @@ def _replayed(row: Row, case: Case) -> Mapping[str, Stored]:
     fields |= {n: a.astype(np.float32) for n, a in case.decoded.items()}
     fields |= _empty_outputs(row, case, np.float32)
     with np.errstate(all="ignore"):
-        return replay(**_accepted(replay, fields))
+        return replay(**accepted(replay, fields))
 
 
 def _empty_outputs(row: Row, case: Case, dtype: type) -> dict[str, object]:
@@ -300,7 +322,8 @@ def _scratch(on: Device, row: Row, case: Case) -> dict[str, Guarded]:
     return {"scratch": poisoned("scratch", (n_bytes // 4,), np.dtype(np.float32))}
 
 
-def _accepted(function: Callable[..., object], fields: Mapping[str, object]) -> dict[str, object]:
+def accepted(function: Callable[..., object], fields: Mapping[str, object]) -> dict[str, object]:
+    """Those fields that a function takes by name."""
     names = inspect.signature(function).parameters
     return {n: v for n, v in fields.items() if n in names}
 

@@ -92,7 +92,8 @@ def _observed(
     if len(observed) > 1:
         return [f"it was observed {len(observed)} times"], {}
     if entry["kind"] == "failed":
-        return [], _entry(case, "failed", str(entry["reason"]), observed[0] if observed else None)
+        reason = str(entry["reason"]) or "its test failed without a word"
+        return [], _entry(case, "failed", reason, observed[0] if observed else None)
     if not observed:
         return ["its test passed without observing anything"], {}
     return _held(case, observed[0])

@@ -22,7 +22,8 @@ What needs more than the receipt and the checkout, once somebody recomputes the 
 import os
 import random
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from lanes import receipt, tolerances
@@ -175,12 +176,11 @@ def rerun_cases(content: Json, count: int) -> int:
 
     predicate = content["predicate"]
     backend, _, variant = predicate["environment"]["class"].partition("-")
-    if backend == "cpu":
-        os.environ["RETRO_CPU_ISA"] = variant
     chosen = {(case["row"], case["case"]): case for case in sample(content, count)}
     run = predicate["run"]
     request = Request(run["lane"], plan=run["plan"], device=backend, cases=frozenset(chosen))
-    verdicts, receipts = observe(request)
+    with _variant(variant if backend == "cpu" else ""):
+        verdicts, receipts = observe(request)
     if verdicts[run["lane"]].code == NOT_VERIFIED:
         return NOT_VERIFIED
     found = receipts[run["lane"]]["predicate"]
@@ -196,6 +196,20 @@ def rerun_cases(content: Json, count: int) -> int:
     how = "bit by bit" if same else "within the recorded bounds, on another machine or toolchain"
     print(f"rerun: {len(chosen)} cases compared {how}, {len(wrong)} contradictions")
     return FALSIFIED if wrong else VERIFIED
+
+
+@contextmanager
+def _variant(name: str) -> Generator[None]:
+    """Runs what follows on the instruction-set variant that a receipt was written on."""
+    before = os.environ.get("RETRO_CPU_ISA")
+    if name:
+        os.environ["RETRO_CPU_ISA"] = name
+    try:
+        yield
+    finally:
+        os.environ.pop("RETRO_CPU_ISA", None)
+        if before is not None:
+            os.environ["RETRO_CPU_ISA"] = before
 
 
 def differences(then: Json, now: Json, *, same: bool) -> Iterator[str]:

@@ -48,9 +48,7 @@ def reasons(
 def _unpromised(declared: Declarations) -> Iterator[str]:
     """Lanes that could be left out without anybody noticing."""
     for backend in declared.release.claimed:
-        promised = {
-            lane for e in declared.environments if e.backend == backend for lane in e.lanes
-        }
+        promised = {lane for e in declared.environments if e.backend == backend for lane in e.lanes}
         for lane in sorted(set(declared.plans) - promised):
             yield f"[{backend} {lane}]: the lane has a plan, and no environment promises it"
 

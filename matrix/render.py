@@ -89,11 +89,12 @@ def render(
         f"{RELEASES}/{declared.version}.md": "release.md.j2",
         PAGE: "support.html.j2",
     }
-    environment = _environment(templates)
+    environment = jinja_environment(templates)
     return {path: environment.get_template(name).render(context) for path, name in pages.items()}
 
 
-def _environment(templates: Path) -> jinja2.Environment:
+def jinja_environment(templates: Path) -> jinja2.Environment:
+    """What templates are filled in with; a name that is not there is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
         autoescape=lambda name: name is not None and ".html" in name,

@@ -99,7 +99,7 @@ def statement(made: Made) -> Json:
             "rows": "*",
         },
         "environment": _environment(made),
-        "plan": {**count, "sha256": digest_of([[c["row"], c["case"]] for c in cases])},
+        "plan": {**count, "sha256": digest_of([[c["row"], c["case"], 0] for c in cases])},
         "executed": count,
         "digests": {"rows": parts, "comparator": COMPARATOR, "fixtures": {}},
         "cases": cases,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fixtures.tiny import recipe, write
 from lanes.synthetic import CELL, ROW, SITUATIONS, Made
 from lanes.trial import device
-from retrograd.admission import place_of
+from retrograd.admission import judged_by, place_of
 from retrograd.backends import open_device
 from retrograd.cli import verify as command
 from retrograd.cli.app import run
@@ -27,9 +28,7 @@ def _no_overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
-def judged(name: str) -> object:
-    from retrograd.admission import judged_by
-
+def judged(name: str) -> AbstractContextManager[None]:
     return judged_by(Made(SITUATIONS[name], device(1, None)).table())
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from retrograd.config.document import load_document
-from tests.collecting import COMMAND
+from tests.collecting import COMMAND, local_evidence
 from tests.house import ROOT
 
 DEMO = ROOT / "examples" / "demo.py"
@@ -15,7 +15,8 @@ PUBLIC = {"retrograd", "retrograd.config.document", "retrograd.errors", "retrogr
 
 def test_the_demo_runs_and_leaves_its_figures(tmp_path: Path) -> None:
     command = [*COMMAND, str(DEMO), "--tiny", "--out", str(tmp_path), "--seed", "5"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environment = local_evidence(tmp_path / "data")
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "dictation-tiny"
     report = json.loads((folder / "demo.json").read_text())

@@ -51,7 +51,7 @@ def test_todo_lists_every_promised_lane_and_counts(
     assert _run(checkout, "todo") == 0
     printed = capsys.readouterr().out
     assert "cpu-avx2-gcc12 ops: no receipt" in printed
-    assert "  run: RETRO_CPU_ISA=avx2 python -m lanes run ops --plan full" in printed
+    assert "  run: RETRO_CPU_ISA=avx2 nox -s lanes -- run ops --plan full" in printed
     assert "hold back a release for cpu" in printed.splitlines()[-1]
     assert _run(checkout, "todo", "--check") == 1
 

@@ -149,7 +149,7 @@ def test_html_escapes_what_receipts_say() -> None:
 def test_the_release_report_shows_every_required_row() -> None:
     table = _table(*COMPLETE)
     page = _pages(table)[REPORT]
-    assert "**Nothing holds this release back.**" in page
+    assert "**No row and no lane holds this release back.**" in page
     assert held_back(declarations(), table) == ()
     assert _line(page, f"| `{OPS[0]}` | cpu-portable |") == (
         f"| `{OPS[0]}` | cpu-portable | ● verified | bounded | Test Processor | 1.5 | 2 | "

@@ -1,8 +1,8 @@
 """Activations, gradients and weights of the real model, as the corpus ``captured`` reads them.
 
-``index.json`` says what lies where in ``activations.bin`` and carries the SHA-256 of that file; both
-are written by ``python -m lanes.captured --write``. Every array keeps the bytes it had in the model:
-float32 and int32 little-endian, stored weights as blocks.
+``index.json`` says what lies where in ``activations.bin`` and carries the SHA-256 of that file;
+both are written by ``python -m lanes.captured --write``. Every array keeps the bytes it had in the
+model: float32 and int32 little-endian, stored weights as blocks.
 """
 
 import hashlib
@@ -38,6 +38,10 @@ class Captured:
     def f32(self, name: str) -> NDArray[np.float32]:
         """A float32 array by name."""
         return self.arrays[name].view(np.float32)
+
+    def i32(self, name: str) -> NDArray[np.int32]:
+        """An int32 array by name."""
+        return self.arrays[name].view(np.int32)
 
 
 @cache

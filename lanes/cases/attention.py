@@ -36,6 +36,9 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
 
     On the lattice, equal weights.
 
+    Elsewhere queries are scaled until no logit exceeds 60, as in a model: backward reads the sum of
+    the softmax from a float32, and what that loses of a logit of 10^4 would hide two percent.
+
     Zero queries give every visible key the same weight. Where a range holds a power of two of keys
     the output is then a mean of whole numbers that float32 holds.
     """
@@ -45,6 +48,8 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
     lattice = draw.corpus == "lattice"
     if lattice:
         q = np.zeros_like(q)
+    elif t and s:
+        q = q * np.float32(min(1.0, 60.0 / max(_largest_logit(q, k, dims), 1e-30)))
     begin, end = _ranges(draw, t, s)
     fields: dict[str, np.ndarray] = {"q": q, "k": k, "v": v, "key_begin": begin, "key_end": end}
     scale = single(dims["head_size"] ** -0.5)
@@ -74,6 +79,16 @@ def build(direction: str, _storage: str, dims: Mapping[str, int], draw: Draw, na
     }
     outputs = {"dq": f32(t, c), "dk": f32(s, c_kv), "dv": f32(s, c_kv)}
     return Case(name, draw.corpus, inputs, outputs, shape, settings)
+
+
+def _largest_logit(
+    q: NDArray[np.float32], k: NDArray[np.float32], dims: Mapping[str, int]
+) -> float:
+    """Over all queries, keys and heads, the ones that a range hides included."""
+    size, group = dims["head_size"], dims["heads"] // dims["kv_heads"]
+    heads = q.astype(np.float64).reshape(len(q), -1, size)
+    keys = np.repeat(k.astype(np.float64).reshape(len(k), -1, size), group, axis=1)
+    return float(np.abs(np.einsum("tnd,snd->tns", heads, keys)).max()) * size**-0.5
 
 
 def _ranges(draw: Draw, t: int, s: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

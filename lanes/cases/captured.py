@@ -148,8 +148,7 @@ def _head(direction: str, storage: str) -> Case:
     # Blocks that were drawn are no head: their logits are brought to the size of real ones.
     top = float(np.abs(h.astype(np.float64) @ w.values.T).max())
     h = h * np.float32(min(1.0, 60.0 / top))
-    targets = captured().arrays["targets"] % np.int32(v)
-    inputs = {"h": h, "targets": targets.astype(np.int32)}
+    inputs = {"h": h, "targets": captured().i32("targets") % np.int32(v)}
     return _case(inputs, {"nll": (t,), "dh_unit": (t, c)}, {"T": t, "V": v, "C": c}, weight=w)
 
 
@@ -177,15 +176,15 @@ def _swiglu(direction: str, _storage: str) -> Case:
 
 
 def _embedding(direction: str, storage: str) -> Case:
-    ids = captured().arrays["ids"]
+    ids = captured().i32("ids")
     if direction == "forward":
         w = _weight(storage, 96, head=True)
         v, c = w.values.shape
-        inputs: Fields = {"ids": (ids % np.int32(v)).astype(np.int32)}
+        inputs: Fields = {"ids": ids % np.int32(v)}
         return _case(inputs, {"y": (len(ids), c)}, {"T": len(ids), "V": v, "C": c}, weight=w)
     few, dy = np.int32(8), captured().f32("d_normed")
     table = _weight("f32", 8, head=True).stored
-    inputs = {"dy": dy, "ids": (ids % few).astype(np.int32), "c": table}
+    inputs = {"dy": dy, "ids": ids % few, "c": table}
     dims = {"T": len(ids), "V": 8, "C": _WIDTH}
     return _case(inputs, {"dw": (8, _WIDTH)}, dims)
 
@@ -205,9 +204,7 @@ def _bias(direction: str, _storage: str) -> Case:
     """The model has no biases; the weight of a norm stands for one."""
     own, (t, c) = captured().f32("norm_weight"), captured().f32("q").shape
     if direction == "forward":
-        return _case(
-            {"x": captured().f32("q"), "b": own}, {"y": (t, c)}, {"T": t, "C": c}
-        )
+        return _case({"x": captured().f32("q"), "b": own}, {"y": (t, c)}, {"T": t, "C": c})
     inputs: Fields = {"dy": captured().f32("d_normed"), "c": own}
     return _case(inputs, {"db": (c,)}, {"T": t, "C": c})
 

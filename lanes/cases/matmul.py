@@ -9,7 +9,8 @@ from lanes.corpora import Draw
 from lanes.weights import block_elements, draw_weight
 
 LADDER = (-60, 40)
-# Tiles of 256 rows and 192 columns, slabs of 2^20 dequantized elements.
+# Tiles of 256 rows and 576, 288 or 192 columns, of 128 rows below 64 columns; slabs of 2^20
+# dequantized elements.
 _SHAPES = (
     (1, 1, 1),
     (2, 3, 5),
@@ -22,9 +23,10 @@ _SHAPES = (
     (31, 129, 257),
     (1, 257, 300),
     (3, 1025, 1024),  # two slabs
-    (129, 193, 40),
+    (129, 9, 40),
+    (300, 289, 40),
     (255, 192, 17),
-    (257, 385, 31),
+    (257, 577, 31),
 )
 _ALPHA = {"lattice": 2.0, "ladder": 1.0, "structured": 0.3, "gaussian": -1.7}
 _SIZES = [{"T": t, "N": n, "K": k} for t, n, k in _SHAPES]

@@ -77,7 +77,14 @@ def _grouped() -> Case:
     # numbers.
     exact = frozenset({"dq", "dk", "dv"})
     return Case(
-        "K6-group-order", "regression", inputs, outputs, {"T": 1, "S": 1}, settings, exact=exact
+        "K6-group-order",
+        "regression",
+        inputs,
+        outputs,
+        {"T": 1, "S": 1},
+        settings,
+        exact=exact,
+        expected={"dv": _line([6, 15]).reshape(1, 2)},
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lanes.ceilings import CENTRAL_DIFFERENCE
 from lanes.comparator import bitwise_equal
 from lanes.node_executor import run_nodes
 from lanes.observation import Observe, Tally, gap
@@ -187,7 +188,8 @@ def test_central_differences_confirm_the_oracle(
         slope = float(np.sum(gradients[parameter] * direction))
         size = float(np.linalg.norm(gradients[parameter]) * np.linalg.norm(direction))
         coarse, fine = (_difference(model, parameter, direction, h) for h in (2e-4, 1e-4))
-        wrong += [] if abs((4 * fine - coarse) / 3 - slope) <= 1e-8 * size else [parameter]
+        gap = abs((4 * fine - coarse) / 3 - slope)
+        wrong += [] if gap <= CENTRAL_DIFFERENCE * size else [parameter]
     observe.equal(len(chosen), len(wrong), seeds=(1,))
     assert wrong == []
 

@@ -11,6 +11,7 @@ import pytest
 from lanes.case import Case, f32
 from lanes.catalogue import PLANS, cases, corpora
 from lanes.comparator import bitwise_equal
+from lanes.corpora import CORPORA
 from lanes.observation import Grade, Observe, Tally
 from lanes.registry import Need, Planned, lane
 from lanes.tolerances import bound_of, read
@@ -54,7 +55,7 @@ def test_row_holds(row: str, case: str, plan: str, observe: Observe) -> None:
         tally,
         grade=_grade(declared, exact=exact),
         bound=bound,
-        seeds=PLANS[plan] if case != "regression" else (),
+        seeds=PLANS[plan] if case in CORPORA else (),
         counters={"launches": launches},
     )
     assert not failures, "\n".join(failures[:20])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fixtures import tiny
+from lanes.ceilings import ROUNDED_ONCE
 from lanes.comparator import within
 from lanes.observation import Observe, Tally, gap
 from lanes.registry import Planned, lane
@@ -17,8 +18,6 @@ from retrograd.families.family import RopeScaling
 from retrograd.families.rope_tables import rope_tables
 from retrograd.gguf import open_gguf
 
-# One rounding to float32, and what float64 loses before it.
-ROUNDING = 0.5 * (1 + 2.0**-12)
 POSITIONS = 300
 FACTORS = np.linspace(1.0, 32.0, 8).astype(np.float32)
 LLAMA3 = Llama3(8.0, 1.0, 4.0, 64)  # a context short enough that all three bands occur
@@ -50,9 +49,9 @@ def test_tables_are_the_rounded_oracle(
     sizes = np.arange(POSITIONS)[:, None] * f * 2.0**-40
     tally = Tally()
     tally.add(gap(t, exact, magnitude=sizes) for t, exact in zip(got, want, strict=True))
-    observe(tally, grade="bounded", bound=ROUNDING)
+    observe(tally, grade="bounded", bound=ROUNDED_ONCE)
     for table, exact in zip(got, want, strict=True):
-        verdict = within(table, exact, bound=ROUNDING, magnitude=sizes)
+        verdict = within(table, exact, bound=ROUNDED_ONCE, magnitude=sizes)
         assert verdict.holds, verdict.reason
     if name != "none":
         plain = rope_tables(replace(config, rope_scaling=RopeScaling()), POSITIONS, None)

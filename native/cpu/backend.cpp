@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 
 #include "pool.h"
@@ -104,7 +105,11 @@ RetroStatus open_stream(const RetroOptions* options, RetroStream** out) {
   if (status.code == RETRO_OK && options->blas != nullptr) status = load_blas(options->blas, *cpu);
   if (status.code != RETRO_OK) return status;
   cpu->stream.threads = options->threads;
-  cpu->pool = std::make_unique<retrograd::Pool>(options->threads);
+  try {
+    cpu->pool = std::make_unique<retrograd::Pool>(options->threads);
+  } catch (const std::system_error&) {
+    return {RETRO_EXHAUSTED, "the system starts no more threads: ask for fewer (RETRO_THREADS)"};
+  }
   cpu->stream.pool = cpu->pool.get();
   *out = reinterpret_cast<RetroStream*>(cpu.release());
   return ok();

@@ -13,9 +13,21 @@ RETRO_BEGIN_VARIANT
 
 enum class Transpose : int { no = 111, yes = 112 };
 
-// Tile of the output that one worker computes.
-constexpr int64_t kTileRows = 256;
-constexpr int64_t kTileColumns = 192;
+// Tile of the output that one worker computes. Wide tiles spare BLAS from packing an operand again;
+// narrower ones are taken until a product has a few tiles to share. A product of few columns gets
+// short tiles, which BLAS handles without packing. All of it follows from the shape alone.
+struct Tile {
+  int64_t rows, columns;
+};
+
+constexpr int64_t kFewTiles = 4;
+
+static inline Tile tile_of(int64_t m, int64_t n) {
+  const int64_t rows = n < 64 ? 128 : 256;
+  int64_t columns = 576;
+  while (columns > 192 && tile_count(m, rows) * tile_count(n, columns) < kFewTiles) columns /= 2;
+  return {rows, columns < 192 ? 192 : columns};
+}
 
 struct Operand {
   const float* data;
@@ -42,11 +54,13 @@ static inline void sgemm(const Blas& blas, Operand a, Operand b, int64_t m, int6
 // Rows of y and c are `stride` apart.
 static inline void product(Stream& stream, Operand a, Operand b, int64_t m, int64_t n, int64_t k,
                            float alpha, const float* c, float* y, int64_t stride) {
-  const int64_t row_tiles = tile_count(m, kTileRows), column_tiles = tile_count(n, kTileColumns);
+  const Tile size = tile_of(m, n);
+  const int64_t row_tiles = tile_count(m, size.rows);
+  const int64_t column_tiles = tile_count(n, size.columns);
   stream.parallel(row_tiles * column_tiles, [&](int64_t tile, int) {
-    const int64_t i = tile / column_tiles * kTileRows, j = tile % column_tiles * kTileColumns;
-    const int64_t rows = m - i < kTileRows ? m - i : kTileRows;
-    const int64_t columns = n - j < kTileColumns ? n - j : kTileColumns;
+    const int64_t i = tile / column_tiles * size.rows, j = tile % column_tiles * size.columns;
+    const int64_t rows = m - i < size.rows ? m - i : size.rows;
+    const int64_t columns = n - j < size.columns ? n - j : size.columns;
     float* out = y + i * stride + j;
     if (c == nullptr && k == 0) {
       for (int64_t r = 0; r < rows; ++r) std::memset(out + r * stride, 0, columns * sizeof(float));

@@ -1,5 +1,7 @@
 #include "pool.h"
 
+#include <pthread.h>
+
 namespace retrograd {
 
 static constexpr int kSpins = 4000;
@@ -10,18 +12,45 @@ static inline void relax() {
 #endif
 }
 
+// Forks that lead to this process, counted from when the library was loaded.
+static std::atomic<uint64_t> generations{0};
+
+static void count_forks() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { generations.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+}
+
 Pool::Pool(int threads) {
-  for (int worker = 1; worker < threads; ++worker)
-    threads_.emplace_back([this, worker] { work(worker); });
+  count_forks();
+  generation_ = generations.load(std::memory_order_relaxed);
+  try {
+    for (int worker = 1; worker < threads; ++worker)
+      helpers_->threads.emplace_back([this, worker] { work(worker); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 Pool::~Pool() {
+  if (forked())
+    static_cast<void>(helpers_.release());
+  else
+    stop();
+}
+
+void Pool::stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(helpers_->mutex);
     stop_.store(true);
   }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  helpers_->wake.notify_all();
+  for (std::thread& thread : helpers_->threads) thread.join();
+}
+
+bool Pool::forked() const {
+  return generation_ != generations.load(std::memory_order_relaxed);
 }
 
 bool Pool::idle() const {
@@ -58,15 +87,15 @@ void Pool::work(int worker) {
       ++spin;
     }
     if (spin < kSpins) continue;
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(helpers_->mutex);
     sleepers_.fetch_add(1);
-    wake_.wait(lock, [&] { return !idle() || stop_.load(); });
+    helpers_->wake.wait(lock, [&] { return !idle() || stop_.load(); });
     sleepers_.fetch_sub(1);
   }
 }
 
 void Pool::run(int64_t n, Body body, void* context) {
-  if (threads_.empty() || n <= 1) {
+  if (helpers_->threads.empty() || n <= 1 || forked()) {
     for (int64_t i = 0; i < n; ++i) body(context, i, 0);
     return;
   }
@@ -80,9 +109,9 @@ void Pool::run(int64_t n, Body body, void* context) {
   if (sleepers_.load() != 0) {
     // The lock closes the gap between a helper's last look and its sleep.
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::lock_guard<std::mutex> lock(helpers_->mutex);
     }
-    wake_.notify_all();
+    helpers_->wake.notify_all();
   }
   while (take(0)) {
   }

@@ -6,10 +6,14 @@
 // that the operating system does not run holds
 // nothing up. Helpers spin for a few microseconds before they sleep,
 // since launches follow each other closely.
+//
+// A forked child has no helpers, only the memory that describes them:
+// there the caller does all the work, and nothing waits for them.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -20,6 +24,7 @@ namespace retrograd {
 
 class Pool {
  public:
+  // Throws std::system_error when the system has no room for a thread.
   explicit Pool(int threads);
   ~Pool();
   Pool(const Pool&) = delete;
@@ -39,13 +44,22 @@ class Pool {
   };
   static constexpr uint32_t kJobs = 8;
 
+  // The helpers and what they sleep on. Apart, since a forked child has to leave all of it as it
+  // is: threads that are not there cannot be joined, and the lock may be held by one of them.
+  struct Helpers {
+    std::vector<std::thread> threads;
+    std::mutex mutex;
+    std::condition_variable wake;
+  };
+
   void work(int worker);
+  void stop();
+  bool forked() const;  // whether this process is a child of the one that made the pool
   bool take(int worker);  // claims and runs one index; false when none is left
   bool idle() const;
 
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  std::unique_ptr<Helpers> helpers_ = std::make_unique<Helpers>();
+  uint64_t generation_;  // forks before this pool was made
   std::atomic<int> sleepers_{0};
   Job jobs_[kJobs];
   std::atomic<uint64_t> next_{0};  // launch number in the high half, next index in the low half

@@ -65,8 +65,14 @@ def forward_magnitude(
     """|P| |v|, each weight with the relative error that its logit passes on."""
     all_heads = _heads(q, k, v, key_begin, key_end, heads, kv_heads, head_size, scale)
     o = [(head.p * head.spread) @ np.abs(head.v) for head in all_heads]
-    lost = [np.sum(head.p * head.spread, axis=1) for head in all_heads]
+    lost = [_lost_of_sum(head) for head in all_heads]
     return {"o": np.concatenate(o, axis=1), "L": np.stack(lost, axis=1)}
+
+
+def _lost_of_sum(head: _Head) -> Array:
+    """Size of the terms of L; where one key has all the weight, no exponentials are added."""
+    single = np.sum(head.p > 0.0, axis=1) <= 1
+    return np.sum(head.p * head.spread, axis=1) - single
 
 
 def backward(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retrograd import _native
 
 BACKENDS = ("cpu",)
+VARIANTS = ("portable", "avx2")
 Field = tuple[str, int, int, int]  # name, kind, offset, bytes
 
 
@@ -93,7 +94,7 @@ def requested_threads() -> int:
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-    if not text.isdigit() or not 1 <= int(text) <= 1024:
+    if not (text.isdecimal() and text.isascii() and len(text) <= 4) or not 1 <= int(text) <= 1024:
         raise ConfigError(
             "cpu",
             "RETRO_THREADS is a whole number between 1 and 1024",
@@ -130,6 +131,9 @@ def open_device(
     count = threads if threads is not None else requested_threads()
     library = _native.Library(str(library_path(name, faults=faults)))
     variant = isa or os.environ.get("RETRO_CPU_ISA") or None
+    if variant is not None and variant not in VARIANTS:
+        rule = f"the instruction-set variant (RETRO_CPU_ISA) is one of: {', '.join(VARIANTS)}"
+        raise DeviceError("cpu", rule, repr(variant), "unset it or correct it")
     stream = _native.Stream(library, threads=count, isa=variant, blas=str(_blas_path()))
     return Device(name, count, library, stream)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lanes import tolerances, whole
 from lanes.tolerances import Tolerance, bound_of, lawful_bound
+from lanes.trial import variants
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Float64s = npt.NDArray[np.float64]
@@ -73,7 +74,7 @@ class Ledger:
         seen += f"max {worst * EPSILON:.3g}, p99.9 {p999 * EPSILON:.3g} relative"
         if self.recording:
             bound = lawful_bound(worst, ceiling)
-            entry = Tolerance(steps.size, 1, worst, p999, ceiling, bound)
+            entry = Tolerance(steps.size, 1, _environments(), worst, p999, ceiling, bound)
             self.measured.setdefault(name, []).append(entry)
             self.figures.append(Figure(name, seen, steps.size, "recorded"))
             return
@@ -110,6 +111,7 @@ class Ledger:
             new = Tolerance(
                 samples=sum(entry.samples for entry in entries),
                 seeds=len(entries),
+                environments=_environments(),
                 worst=float(f"{worst:.6g}"),
                 p999=float(f"{max(entry.p999 for entry in entries):.6g}"),
                 ceiling=float(f"{limit:.6g}"),
@@ -119,6 +121,11 @@ class Ledger:
             lines.append(f"{name}: bound {table[name].bound:g} steps from {new.seeds} seeds")
         tolerances.PATH.write_text(tolerances.text(table), encoding="utf-8")
         return lines
+
+
+def _environments() -> tuple[str, ...]:
+    """The class that trainers and peers were run on: the best variant of this machine."""
+    return (f"cpu-{variants()[-1]}",)
 
 
 def relative(got: Floats, want: Float64s) -> Float64s:

@@ -13,7 +13,10 @@ def generate(
     prompt: Annotated[
         list[str], typer.Option(help="What to ask; several are answered side by side.")
     ],
-    adapter: Annotated[Path | None, typer.Option(help="A LoRA adapter in GGUF form.")] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="A LoRA adapter in GGUF form [cell:training.lora-sft.cpu]."),
+    ] = None,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
     max_tokens: Annotated[int, typer.Option(help="Most tokens to add.")] = 128,
     temperature: Annotated[float, typer.Option(help="0 takes the most likely token.")] = 0.0,

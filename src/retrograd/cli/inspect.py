@@ -18,7 +18,10 @@ def inspect(
         bool, typer.Option("--json", help="Print JSON.")
     ] = False,
 ) -> None:
-    """Say what a model is and which kernel rows a LoRA run on it would use."""
+    """Say what a model is and which kernel rows a LoRA run on it would use.
+
+    What is known of such runs: [cell:training.lora-sft.cpu].
+    """
     import json
 
     found = findings(model)

@@ -39,5 +39,5 @@ def _assignment(text: str) -> tuple[str, object]:
         raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return key.strip(), value.strip()

@@ -109,7 +109,8 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         got = f"byte {error.start} of {path}"
         raise ConfigError("config", "a run document is UTF-8", got, "save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        # Not of TOML's own error class: a number of thousands of digits, or too many brackets.
         rule = f"{path.name}: a run document is valid TOML"
         raise ConfigError("config", rule, error, "correct that line") from error
 
@@ -130,7 +131,12 @@ def _replace(values: dict[str, Any], key: str, value: object) -> None:
 def _checked(values: Mapping[str, Any], file: str) -> RunDocument:
     try:
         # Through JSON: there a list is a tuple and text is a path without any other conversion.
-        document = Document.model_validate_json(json.dumps(values, default=plain))
+        text = json.dumps(values, default=plain, ensure_ascii=False).encode("utf-8")
+    except (UnicodeEncodeError, RecursionError) as error:
+        rule = f"{file}: values have a UTF-8 form and nest a few levels deep"
+        raise ConfigError("config", rule, error, "correct the value") from error
+    try:
+        document = Document.model_validate_json(text)
         return RunDocument(**{name: getattr(document, name) for name in Document.model_fields})
     except ValidationError as error:
         found = [e for detail in error.errors() for e in _translated(detail, file)]
@@ -145,7 +151,7 @@ def _translated(detail: "ErrorDetails", file: str) -> Iterator[ConfigError]:
     if isinstance(broken, OptionsError):
         yield from _placed(broken, file)
         return
-    at = [part for part in detail["loc"] if isinstance(part, str)]
+    at = [part for part in detail["loc"] if isinstance(part, str)] or ["document"]
     table = tuple(at[:2]) if tuple(at[:2]) in TABLES else tuple(at[:1])
     is_table = tuple(at) in TABLES
     place = file if is_table or len(at) == 1 else f"{file}, {'.'.join(table)}"

@@ -11,9 +11,16 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from retrograd.config.rules import Check, enforce, nearest
+from retrograd.config.rules import (
+    LEAST_SINGLE,
+    MOST_SINGLE,
+    Check,
+    enforce,
+    nearest,
+    typed,
+)
 
 Schedule = Literal["constant", "linear", "cosine"]
 OptimizerName = Literal["adamw", "sgd"]
@@ -32,6 +39,10 @@ TARGET_ALIASES: dict[str, str] = {
     "ffn_down": "ffn_down",
 }
 MAX_THREADS = 1024
+MAX_STEPS = 2**32 - 1  # a step's number is a 32-bit word of the random streams' counter
+MAX_CONTEXT = 1 << 20  # tokens; the rotary tables have a row for each
+MAX_RANK = 1 << 16
+MAX_ROWS = 2**31 - 1
 _PATTERN_CHARACTERS = frozenset(".*?[")
 
 
@@ -95,11 +106,25 @@ class LoraOptions:
 
     def __post_init__(self) -> None:
         """Refuse values outside their domain."""
+        enforce("lora", [*typed(self), _texts("targets", self.targets)])
         enforce("lora", self._checks())
 
     def _checks(self) -> Iterator[Check]:
         yield _at_least("rank", self.rank, 1, "choose a rank such as 8")
         yield _positive("alpha", self.alpha, "choose alpha such as 16")
+        yield Check(
+            not self.rank > MAX_RANK,
+            f"rank is at most {MAX_RANK}",
+            f"rank = {self.rank}",
+            "choose a rank such as 8",
+        )
+        derives = 1 <= self.rank <= MAX_RANK and _is_single(self.alpha)
+        yield Check(
+            not derives or (_is_single(self.scale) and _is_single(self.exported_alpha)),
+            "the scale that alpha gives is a normal float32 number",
+            f"alpha = {self.alpha} with rank = {self.rank}",
+            "choose alpha such as 16",
+        )
         yield Check(
             0 <= self.dropout < 1,
             "dropout lies in [0, 1)",
@@ -163,16 +188,30 @@ class OptimizerOptions:
 
     def __post_init__(self) -> None:
         """Refuse values outside their domain."""
+        enforce("training.optimizer", typed(self))
         enforce("training.optimizer", self._checks())
 
     def _checks(self) -> Iterator[Check]:
         yield _positive("learning_rate", self.learning_rate, "choose a rate such as 2e-4")
-        yield _at_least("weight_decay", self.weight_decay, 0, "choose 0 for none")
+        yield Check(
+            0 <= self.weight_decay <= MOST_SINGLE,
+            f"weight_decay lies between 0 and {MOST_SINGLE:.3g}",
+            f"weight_decay = {self.weight_decay}",
+            "choose 0 for none",
+        )
         yield _at_least("max_grad_norm", self.max_grad_norm, 0, "choose 0 to turn clipping off")
         for key, value in (("beta1", self.beta1), ("beta2", self.beta2)):
             rule = f"{key} lies in [0, 1)"
             yield Check(0 <= value < 1, rule, f"{key} = {value}", "choose a value such as 0.9")
         yield _positive("eps", self.eps, "choose a value such as 1e-8")
+        yield Check(
+            not _is_single(self.learning_rate)
+            or not _is_single(self.weight_decay)
+            or self.learning_rate * self.weight_decay <= 1,
+            "learning_rate times weight_decay is at most 1",
+            f"learning_rate = {self.learning_rate} with weight_decay = {self.weight_decay}",
+            "choose a weight_decay such as 0.01",
+        )
         yield Check(
             0 <= self.momentum < 1,
             "momentum lies in [0, 1)",
@@ -229,6 +268,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         """Refuse values outside their domain."""
+        enforce("training", typed(self))
         enforce("training", self._checks())
 
     def _checks(self) -> Iterator[Check]:
@@ -247,6 +287,15 @@ class TrainingOptions:
             f"epochs = {self.epochs}, steps = {self.steps}",
             "say how long to train, such as epochs = 1",
         )
+        for key, most in (
+            ("steps", MAX_STEPS),
+            ("context", MAX_CONTEXT),
+            ("micro_batch", MAX_ROWS),
+            ("accumulation", MAX_ROWS),
+        ):
+            value = getattr(self, key)
+            rule = f"{key} is at most {most}"
+            yield Check(not value > most, rule, f"{key} = {value}", "choose a smaller number")
         yield Check(
             self.context == 0 or self.context >= 2,
             "context is 0 or at least 2",
@@ -294,7 +343,9 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         """Refuse a name that leaves the folder of runs."""
+        enforce("output", typed(self))
         plain = self.name not in (".", "..") and Path(self.name).name == self.name
+        plain = plain and self.name.isprintable()
         got, remedy = f"name = {self.name!r}", "put the folder into output.dir"
         rule = "name is the name of one folder"
         enforce("output", [Check(plain or not self.name, rule, got, remedy)])
@@ -356,10 +407,24 @@ def plain(value: object) -> str:
 
 
 def _at_least(key: str, value: float, least: int, remedy: str) -> Check:
-    holds = math.isfinite(value) and value >= least
+    # Compared and not converted: an integer may be too large for a float.
+    holds = least <= value < math.inf
     return Check(holds, f"{key} is at least {least}", f"{key} = {value}", remedy)
 
 
 def _positive(key: str, value: float, remedy: str) -> Check:
-    holds = math.isfinite(value) and value > 0
-    return Check(holds, f"{key} is above 0", f"{key} = {value}", remedy)
+    """Above 0, also as the float32 that a kernel is given."""
+    rule = f"{key} is above 0"
+    if 0 < value < math.inf:
+        rule = f"{key} is a normal float32 number, {LEAST_SINGLE:.3g} to {MOST_SINGLE:.3g}"
+    return Check(_is_single(value), rule, f"{key} = {value}", remedy)
+
+
+def _is_single(value: float) -> bool:
+    return LEAST_SINGLE <= value <= MOST_SINGLE
+
+
+def _texts(key: str, values: object) -> Check:
+    listed = isinstance(values, tuple | list)
+    holds = listed and all(isinstance(one, str) for one in cast("tuple[object, ...]", values))
+    return Check(holds, f"{key} is a list of texts", f"{key} = {values!r}", "write it as a list")

@@ -4,11 +4,19 @@ A broken rule is a :class:`ConfigError` and also a ``ValueError``, so that pydan
 of a whole run document and Python callers catch what they expect.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, get_origin
 
 from retrograd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+LEAST_SINGLE, MOST_SINGLE = 2.0**-126, (2.0 - 2.0**-23) * 2.0**127
+"""The smallest and largest normal float32; what reaches a kernel as float32 lies between them."""
 
 
 class Check(NamedTuple):
@@ -63,6 +71,34 @@ def enforce(table: str, checks: Iterable[Check]) -> None:
     ]
     if broken:
         raise OptionsError(broken)
+
+
+def typed(options: "DataclassInstance") -> Iterator[Check]:
+    """A check for each field: an annotation binds no caller, and a float would pass for a count.
+
+    Looked at are numbers, truth values, text, choices and tables; an int is taken for a float.
+    """
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        got = f"{field.name} = {value!r}"
+        if get_origin(field.type) is Literal:
+            choices = get_args(field.type)
+            holds = any(value == choice for choice in choices)
+            names = ", ".join(map(repr, choices))
+            yield Check(holds, f"{field.name} is one of {names}", got, "choose one of these")
+        elif isinstance(field.type, type) and get_origin(field.type) is None:
+            kind, name = _KINDS.get(field.type, (field.type, f"of type {field.type.__name__}"))
+            holds = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+            yield Check(holds, f"{field.name} is {name}", got, "correct the value")
+
+
+# Annotation -> what a value may be, and how a message calls it.
+_KINDS: dict[type, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "true or false"),
+    str: (str, "text"),
+}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -1,5 +1,6 @@
 """What a model family declares, and what a GGUF file's metadata says of a model of that family."""
 
+import math
 from dataclasses import dataclass
 
 from retrograd.errors import GgufError
@@ -108,10 +109,17 @@ def read_config(file: GgufFile, family: Family) -> ModelConfig:
     eps = file.require(f"{a}.attention.layer_norm_rms_epsilon", float)
     base = file.get(f"{a}.rope.freq_base", 10000.0)
     _need(holds=0 < eps < 1, rule="layer_norm_rms_epsilon lies between 0 and 1", got=eps)
-    _need(holds=base > 1, rule="rope.freq_base is above 1", got=base)
+    _need(holds=1 < base < math.inf, rule="rope.freq_base is above 1", got=base)
+    # Before anything is made for each layer: the header may claim any number of them.
+    layers, tensors = _positive(file, f"{a}.block_count"), len(file.tensors)
+    _need(
+        holds=layers <= tensors,
+        rule=f"{a}.block_count is at most the number of tensors",
+        got=f"{layers} blocks of {tensors} tensors",
+    )
     return ModelConfig(
         family=family,
-        n_layers=_positive(file, f"{a}.block_count"),
+        n_layers=layers,
         width=width,
         heads=heads,
         kv_heads=kv_heads,
@@ -128,13 +136,16 @@ def read_config(file: GgufFile, family: Family) -> ModelConfig:
 
 
 def _read_scaling(file: GgufFile, a: str) -> RopeScaling:
-    kind = file.get(f"{a}.rope.scaling.type", "none")
+    key = f"{a}.rope.scaling.factor"
+    # A factor without a type means linear, as it did before types were written.
+    kind = file.get(f"{a}.rope.scaling.type", "linear" if key in file.metadata else "none")
     if kind not in ("none", "linear", "llama3"):
         raise GgufError(
             "gguf", "rope scaling is none, linear or llama3", kind, "use a model with one of these"
         )
-    factor = file.get(f"{a}.rope.scaling.factor", 1.0)
-    _need(holds=factor > 0, rule="rope.scaling.factor is positive", got=factor)
+    factor = file.get(key, 1.0)
+    rule = "rope.scaling.factor is positive and finite"
+    _need(holds=0 < factor < math.inf, rule=rule, got=factor)
     if kind != "llama3":
         return RopeScaling(kind, factor)
     scaling = RopeScaling(

@@ -121,6 +121,10 @@ def open_gguf(path: str | Path) -> GgufFile:
     Raises:
         GgufError: the file cannot be read or breaks a rule; the message names both rule and byte.
     """
+    given: object = path
+    if not isinstance(given, str | Path):
+        got = type(given).__name__
+        raise GgufError("gguf", "a model is given by its path", got, "give the path of a .gguf file")
     path = Path(path)
     cursor = Cursor(_map(path), path.name)
     version, n_tensors, n_keys = _read_header(cursor)

@@ -1,5 +1,6 @@
 """Writing GGUF files: version 3, little-endian, whole or not at all."""
 
+import errno
 import math
 import os
 import secrets
@@ -52,8 +53,10 @@ def replace_file(path: Path) -> Generator[Path, None, None]:
     removed and whatever was at `path` stays as it was.
 
     Raises:
-        OSError: the folder does not exist or cannot be written.
+        OSError: the folder does not exist or cannot be written, or `path` is no regular file: a
+            device such as /dev/null is not replaced.
     """
+    _require_replaceable(path)
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     # Exclusive creation with the user's own umask; the block may reopen it by name.
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -65,6 +68,13 @@ def replace_file(path: Path) -> Generator[Path, None, None]:
         fresh.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def _require_replaceable(path: Path) -> None:
+    if not path.name or "\0" in str(path):
+        raise OSError(errno.EINVAL, "a file name has at least one character and no NUL")
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "neither a regular file nor a free name")
 
 
 def _sync(path: Path) -> None:

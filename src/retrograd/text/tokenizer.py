@@ -245,6 +245,9 @@ class Tokenizer:
 
 
 def _require_encodable(text: str) -> None:
+    given: object = text
+    if not isinstance(given, str):
+        raise DataError("tokenizer", "what is encoded is text", type(given).__name__, "give text")
     if not text.isascii() and not is_encodable(text):
         at = next(i for i, c in enumerate(text) if 0xD800 <= ord(c) < 0xE000)
         raise DataError(

@@ -14,6 +14,8 @@ from retrograd.families import ModelConfig
 from retrograd.graph import Adapter
 from retrograd.philox import Purpose, name_word, stream_words
 
+LEAST_MOST_RANK = 64  # models narrower than this are test models; any rank up to it is taken
+
 
 def target_weights(config: ModelConfig, targets: Sequence[str]) -> list[str]:
     """Names of the weights that the selectors choose, in layer order.
@@ -57,6 +59,11 @@ def make_adapters(config: ModelConfig, options: LoraOptions, seed: int) -> dict[
         raise ConfigError(
             "lora", "dropout lies in [0, 1)", options.dropout, "choose a rate such as 0.05"
         )
+    most = max(config.width, config.feed_forward, config.heads * config.head_size, LEAST_MOST_RANK)
+    if options.rank > most:
+        # More than a side of the largest weight adds nothing that the product can express.
+        rule = f"rank is at most {most} for this model"
+        raise ConfigError("lora", rule, options.rank, "choose a rank such as 8")
     names = target_weights(config, options.targets)
     return {
         n: Adapter(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,11 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
+        """Checks types and ranges."""
+        for name in ("temperature", "top_p"):
+            _require_number(name, getattr(self, name), Real)
+        for name in ("top_k", "seed"):
+            _require_number(name, getattr(self, name), Integral)
         if not (self.temperature >= 0.0 and np.isfinite(self.temperature)):
             raise ConfigError(
                 "generate", "temperature is at least 0", self.temperature, "use 0 for greedy"
@@ -41,6 +46,14 @@ class Sampling:
             )
         if self.top_k < 0:
             raise ConfigError("generate", "top_k is at least 0", self.top_k, "use 0 for all tokens")
+        if not 0 <= self.seed < 2**64:
+            raise ConfigError("generate", "seed lies in [0, 2^64)", self.seed, "use a seed like 0")
+
+
+def _require_number(name: str, value: object, kind: type[Real] | type[Integral]) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        rule = f"{name} is a {'whole number' if kind is Integral else 'number'}"
+        raise ConfigError("generate", rule, f"{type(value).__name__} {value!r}", "correct it")
 
 
 @dataclass(frozen=True)
@@ -80,11 +93,13 @@ def choose(logits: npt.NDArray[np.float32], sampling: Sampling, prompt: int, pla
         )
     if sampling.temperature == 0.0:
         return int(np.argmax(logits))
-    scaled = logits.astype(np.float64) / sampling.temperature
-    order = np.argsort(-scaled, kind="stable")
+    exact = logits.astype(np.float64)
+    order = np.argsort(-exact, kind="stable")
     if sampling.top_k:
         order = order[: sampling.top_k]
-    weights = np.exp(scaled[order] - scaled[order[0]])
+    # The largest is taken off first: a temperature near 0 then gives 0 and not infinity - infinity.
+    with np.errstate(over="ignore"):
+        weights = np.exp((exact[order] - exact[order[0]]) / sampling.temperature)
     weights /= weights.sum()
     if sampling.top_p < 1.0:
         kept = int(np.searchsorted(np.cumsum(weights), sampling.top_p)) + 1
@@ -120,6 +135,7 @@ class Generator:
             ConfigError: ``max_tokens`` is below 1.
             DataError: a prompt is empty or does not fit the model's context.
         """
+        _require_number("max_tokens", max_tokens, Integral)
         if max_tokens < 1:
             raise ConfigError(
                 "generate", "max_tokens is at least 1", max_tokens, "ask for at least one token"
@@ -134,7 +150,7 @@ class Generator:
         for first in range(0, len(prompts), MOST_PROMPTS):
             group = [list(ids) for ids in prompts[first : first + MOST_PROMPTS]]
             for slot in _Batch(
-                self.session, group, first, max_tokens, sampling, self.tokenizer.eot_ids
+                self.session, group, first, max_tokens, sampling, self.tokenizer
             ).finish():
                 text = self.tokenizer.decode(slot.out)
                 done.append(Completion(text, tuple(slot.out), slot.stopped or "length"))
@@ -151,12 +167,13 @@ class _Batch:
         first: int,
         max_tokens: int,
         sampling: Sampling,
-        stops: frozenset[int],
+        tokenizer: Tokenizer,
     ) -> None:
         self.session = session
         self.max_tokens = max_tokens
         self.sampling = sampling
-        self.stops = stops
+        self.stops = tokenizer.eot_ids
+        self.n_tokens = tokenizer.n_tokens  # rows of the head beyond these stand for no token
         rows = min(max(len(p) for p in prompts) + max_tokens, session.positions)
         self.capacity = rows
         self.cache_rows = rows * len(prompts)
@@ -173,7 +190,8 @@ class _Batch:
             ends = [(slot, len(slot.tokens) - 1) for slot in active]
             logits = self._run(Kind.DECODE, ends).read("logits")
             for row, slot in enumerate(active):
-                self._advance(slot, choose(logits[row], self.sampling, slot.index, len(slot.out)))
+                scores = logits[row, : self.n_tokens]
+                self._advance(slot, choose(scores, self.sampling, slot.index, len(slot.out)))
             active = [slot for slot in active if slot.stopped is None]
         return self.slots
 

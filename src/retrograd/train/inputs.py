@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.config.options import DataOptions, RunDocument
+from retrograd.config.options import MAX_STEPS, DataOptions, RunDocument
 from retrograd.errors import ConfigError, DataError
 from retrograd.text import ChatTemplate, Dataset, Tokenizer, load_examples
 from retrograd.train.progress import size
@@ -45,6 +45,9 @@ def open_inputs(document: RunDocument) -> Inputs:
     train, held_out = _load_data(document, trainer.tokenizer, trainer.context)
     feed = Feed(train, seed=options.seed, rows_per_step=options.rows_per_step)
     total = options.steps or options.epochs * feed.steps_per_epoch
+    if total > MAX_STEPS:
+        rule, got = f"a run has at most {MAX_STEPS} steps", f"{total} in {options.epochs} epochs"
+        raise ConfigError("config", rule, got, "train for fewer epochs")
     if options.optimizer.warmup_steps > total:
         rule = "training.optimizer.warmup_steps is at most the steps of the run"
         got = f"{options.optimizer.warmup_steps} with {total} steps"

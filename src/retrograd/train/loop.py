@@ -9,15 +9,17 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from retrograd.config.options import RunDocument
 from retrograd.errors import InternalError, RetrogradError, TrainingError
+from retrograd.gguf import replace_file
 from retrograd.train.folder import RunFolder, check_free
 from retrograd.train.inputs import Inputs, heading, open_inputs
-from retrograd.train.interrupt import EXIT_CODE, Interrupts
+from retrograd.train.interrupt import Interrupts
 from retrograd.train.plot import draw_losses
 from retrograd.train.progress import Progress, Tick, duration, open_progress, peak_rss_bytes
 from retrograd.train.record import Record, file_sha256
@@ -27,6 +29,8 @@ from retrograd.train.trainer import EvalReport, StepReport
 if TYPE_CHECKING:
     from rich.console import Console
 
+RESERVED_BYTES = 1 << 18  # for the loss curve, run.json and the head of the adapter
+
 Status = Literal["finished", "interrupted", "failed"]
 
 
@@ -35,11 +39,12 @@ class RunResult:
     """What a run left behind.
 
     Attributes:
-        status: ``finished``, or ``interrupted`` by Ctrl-C.
+        status: ``finished``, or ``interrupted`` by Ctrl-C or another request to end.
         folder: the run folder.
         adapter: the exported adapter.
         plot: the loss curve.
         figures: as in run.json: steps, first and last loss, tokens/s, peak memory and so on.
+        exit_code: what the process should end with.
     """
 
     status: Status
@@ -47,18 +52,14 @@ class RunResult:
     adapter: Path
     plot: Path
     figures: Mapping[str, object]
-
-    @property
-    def exit_code(self) -> int:
-        """What the process should end with."""
-        return EXIT_CODE if self.status == "interrupted" else 0
+    exit_code: int = 0
 
 
 def run(document: RunDocument, *, console: "Console | None" = None) -> RunResult:
     """Train as a document says, and write the run folder.
 
-    Ctrl-C finishes the step under way, writes what there is and gives status ``interrupted``; a
-    second Ctrl-C ends the process at once. An error in the middle leaves the folder with status
+    Ctrl-C, SIGTERM or SIGHUP finishes the step under way, writes what there is and gives status
+    ``interrupted``; a second one ends the process at once. An error in the middle leaves the folder with status
     ``failed`` and is raised again.
 
     Args:
@@ -72,9 +73,12 @@ def run(document: RunDocument, *, console: "Console | None" = None) -> RunResult
     check_free(document)
     inputs = open_inputs(document)
     progress = open_progress(inputs.total_steps, heading(document, inputs), console)
-    first = "Ctrl-C: the step under way is finished and written; press again to stop at once"
-    with Interrupts(lambda: progress.say(first), _show_cursor) as interrupts:
-        folder = RunFolder(document.output.folder)
+    first = "stopping: the step under way is finished and written; press again to stop at once"
+    with (
+        closing(progress),
+        Interrupts(lambda: progress.say(first), _show_cursor) as interrupts,
+        closing(RunFolder(document.output.folder)) as folder,
+    ):
         loop = _Loop(document, inputs, folder, progress, interrupts)
         try:
             loop.train()
@@ -82,9 +86,6 @@ def run(document: RunDocument, *, console: "Console | None" = None) -> RunResult
         except BaseException as error:
             loop.fail(error)
             raise
-        finally:
-            progress.close()
-            folder.close()
     for line in _ending(result):
         progress.say(line)
     return result
@@ -117,6 +118,8 @@ class _Loop:
         self.seconds = 0.0
         self.started = time.monotonic()
         self.record = Record.of(document, inputs)
+        factors = inputs.trainer.parameters().values()
+        folder.reserve(sum(factor.nbytes for factor in factors) + RESERVED_BYTES)
         folder.record(self.record.running())
 
     def train(self) -> None:
@@ -138,35 +141,39 @@ class _Loop:
         """
         # Taken first: the plot's library counts neither as training time nor as its memory.
         figures = self._figures()
+        self.folder.release()
         adapter = self.inputs.trainer.save_adapter(self.folder.adapter)
         self._draw()
         now, before = self.inputs.trainer.base_digest(), self.record.base_digest
         if now != before:
             rule = "the base model's weights stay as they are"
-            raise InternalError("train", rule, f"digest {now} after {before}", "report this")
+            remedy = "train again if the model's file was written to; otherwise report this"
+            raise InternalError("train", rule, f"digest {now} after {before}", remedy)
         outputs = {
             "adapter": {"path": adapter.name, "sha256": file_sha256(adapter)},
             "plot": self.folder.plot.name,
             "base_digest_after": now,
         }
         self.folder.record(self.record.ended(status, figures, outputs))
-        return RunResult(status, self.folder.path, adapter, self.folder.plot, figures)
+        code = self.interrupts.exit_code if status == "interrupted" else 0
+        return RunResult(status, self.folder.path, adapter, self.folder.plot, figures, code)
 
     def fail(self, error: BaseException) -> None:
         """Write what there is, whatever else is wrong; the error itself is the caller's."""
         outputs: dict[str, object] = {"error": f"{type(error).__name__}: {error}"}
         try:
+            self.folder.release()
             adapter = self.inputs.trainer.save_adapter(self.folder.adapter)
             outputs["adapter"] = {"path": adapter.name, "sha256": file_sha256(adapter)}
         except (RetrogradError, OSError) as second:
             outputs["adapter_error"] = str(second)
         try:
-            figures = self._figures()
+            # run.json first: a plot that fails must not leave a run that seems to be running.
+            self.folder.record(self.record.ended("failed", self._figures(), outputs))
             self._draw()
-            self.folder.record(self.record.ended("failed", figures, outputs))
             steps = self.state.step
             self.progress.say(f"failed after {steps} steps; what there is: {self.folder.path}")
-        except OSError as second:
+        except (RetrogradError, OSError) as second:
             error.add_note(f"the run folder {self.folder.path} is incomplete: {second}")
 
     def _note(self, report: StepReport) -> None:
@@ -227,12 +234,13 @@ class _Loop:
         self.progress.say(f"step {step}: held-out loss {loss:.4f}")
 
     def _draw(self) -> None:
-        draw_losses(
-            self.folder.plot,
-            title=f"{self.document.output.name} on {self.document.model.path.name}",
-            train=self.losses,
-            held_out=self.held_out,
-        )
+        with self.folder.written(), replace_file(self.folder.plot) as fresh:
+            draw_losses(
+                fresh,
+                title=f"{self.document.output.name} on {self.document.model.path.name}",
+                train=self.losses,
+                held_out=self.held_out,
+            )
 
     def _figures(self) -> dict[str, object]:
         return {

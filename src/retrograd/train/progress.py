@@ -1,5 +1,6 @@
 """What a person watches: a progress bar on a terminal, plain lines elsewhere."""
 
+import os
 import resource
 import sys
 from collections.abc import Iterable
@@ -54,9 +55,12 @@ class Lines:
         self._console = console
 
     def say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-        # A run may be watched through a pipe: every line is there when it is true.
-        self._console.file.flush()
+        try:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            # A run may be watched through a pipe: every line is there when it is true.
+            self._console.file.flush()
+        except OSError:
+            _nobody_reads(self._console)
 
     def step(self, tick: Tick, *, logged: bool) -> None:
         if logged:
@@ -67,7 +71,10 @@ class Lines:
             )
 
     def close(self) -> None:
-        self._console.file.flush()
+        try:
+            self._console.file.flush()
+        except OSError:
+            _nobody_reads(self._console)
 
 
 class Bar:
@@ -90,7 +97,10 @@ class Bar:
         self._bar.start()
 
     def say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        try:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        except OSError:
+            _nobody_reads(self._console)
 
     def step(self, tick: Tick, *, logged: bool) -> None:
         del logged
@@ -98,10 +108,21 @@ class Bar:
             f"loss {tick.loss:.4f} · {tick.tokens_per_s:.0f} tokens/s"
             f" · ETA {duration(tick.eta_s)} · peak {size(tick.peak_rss_bytes)}"
         )
-        self._bar.update(self._task, completed=tick.step, figures=figures)
+        try:
+            self._bar.update(self._task, completed=tick.step, figures=figures)
+        except OSError:
+            _nobody_reads(self._console)
 
     def close(self) -> None:
-        self._bar.stop()
+        try:
+            self._bar.stop()
+        except OSError:
+            _nobody_reads(self._console)
+
+
+def _nobody_reads(console: "Console") -> None:
+    """The terminal or pipe is gone, or its disk is full: the run goes on, its folder tells all."""
+    console.file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 — as long as the console
 
 
 def open_progress(total: int, heading: Iterable[str], console: "Console | None" = None) -> Progress:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from retrograd import admission
 from retrograd.backends import Device, open_device
-from retrograd.config.options import LoraOptions, OptimizerOptions
+from retrograd.config.options import TARGET_ALIASES, LoraOptions, OptimizerOptions
 from retrograd.errors import ConfigError, GgufError
 from retrograd.families import read_config, recognise
 from retrograd.families.rope_tables import rope_tables
@@ -20,6 +20,7 @@ from retrograd.graph import Adapter, Graph, Role
 from retrograd.optim import make_optimizer
 from retrograd.optim.step import SUMS
 from retrograd.runtime import Program, Store, rows_of
+from retrograd.train.adapters import target_weights
 from retrograd.train.graphs import Blueprint, Kind, build_graph
 from retrograd.train.preflight import SMALLEST_TOKENS, combination, step_graph
 
@@ -94,7 +95,14 @@ class Session:
 
         Args:
             factors: ``<weight>.lora_a`` (r, in) and ``<weight>.lora_b`` (out, r) for each weight.
+
+        Raises:
+            GgufError: a weight is none of the products that adapters act on; nothing changed.
         """
+        for name in set(adapters) - set(target_weights(self.config, ("auto",))):
+            aliases = ", ".join(TARGET_ALIASES)
+            rule = f"an adapter acts on the products {aliases} of a block"
+            raise GgufError("adapter", rule, repr(name), "train on these targets alone")
         self._drop_adapter()
         self.adapters = dict(adapters)
         for value in self.graph(Kind.LOSS, 8).values:
@@ -172,8 +180,18 @@ class Session:
             )
         admission.admit_all(rows_of(graph, self.device.name), device=self.device)
 
+    def _require_all_used(self, graph: Graph) -> None:
+        """A tensor that the family has no place for would change what the model computes."""
+        used = {value.name for value in graph.values} | {ROPE_FACTORS}
+        unused = [name for name in self.file.tensors if name not in used]
+        if unused:
+            rule = f"every tensor has a place in the architecture {self.config.architecture!r}"
+            got = f"{unused[0]!r}" + (f" and {len(unused) - 1} more" if len(unused) > 1 else "")
+            raise GgufError("gguf", rule, got, "use a model of a listed architecture")
+
     def _bind_weights(self) -> None:
         graph = self.graph(Kind.LOGITS, 8)
+        self._require_all_used(graph)
         for value in graph.values:
             if value.role is Role.WEIGHT:
                 self.store.bind(value.name, self.file.data(value.name))
@@ -183,6 +201,10 @@ class Session:
         if factors is not None and factors.shape != (self.config.n_rot // 2,):
             rule = f"{ROPE_FACTORS} holds one factor for each rotary pair"
             raise GgufError("gguf", rule, factors.shape, "check the file's metadata")
+        if factors is not None and not (np.isfinite(factors) & (factors > 0)).all():
+            rule = f"the factors of {ROPE_FACTORS} are positive and finite"
+            bad = factors[~(np.isfinite(factors) & (factors > 0))]
+            raise GgufError("gguf", rule, float(bad[0]), "convert the model again")
         cos, sin = rope_tables(self.config, self.positions, factors)
         self.store.write(ROPE_COS, cos)
         self.store.write(ROPE_SIN, sin)

@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from retrograd.text import Dataset, Example
 
+MOST_EPOCHS = 256  # passes whose orders are looked at one by one
+
 
 @dataclass(frozen=True)
 class LoopState:
@@ -58,14 +60,21 @@ class Feed:
     def largest_micro_batch(self, total_steps: int, micro_batch: int) -> int:
         """Tokens of the largest micro-batch of a run from its start.
 
+        Of a run of more than ``MOST_EPOCHS`` passes it is what no order can exceed: the longest
+        rows together.
+
         Args:
             total_steps: steps of the run.
             micro_batch: rows of a micro-batch, a divisor of the rows of a step.
         """
         lengths = np.array([len(row.token_ids) for row in self.data.examples])
+        micro_batch = min(micro_batch, len(lengths))
         most = int(np.sort(lengths)[-micro_batch:].sum())
+        epochs = -(-total_steps // self.steps_per_epoch)
+        if epochs > MOST_EPOCHS:
+            return most
         largest = 0
-        for epoch in range(-(-total_steps // self.steps_per_epoch)):
+        for epoch in range(epochs):
             n_steps = total_steps - epoch * self.steps_per_epoch
             ordered = lengths[self.data.order(self.seed, epoch)][: n_steps * self.rows_per_step]
             starts = np.arange(0, len(ordered), micro_batch)

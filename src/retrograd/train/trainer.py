@@ -4,13 +4,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from retrograd.config.options import LoraOptions, TrainingOptions
-from retrograd.errors import ConfigError, DataError, TrainingError
+from retrograd.errors import ConfigError, DataError, GgufError, TrainingError
 from retrograd.export.adapter import read_adapter, write_adapter
 from retrograd.families import ModelConfig
 from retrograd.graph import Adapter, Phase
@@ -18,15 +18,22 @@ from retrograd.optim import learning_rate
 from retrograd.optim.step import DECAYED, NORM, PLAIN, SUMS, norm_slices, trained
 from retrograd.runtime import Program
 from retrograd.text import Tokenizer
-from retrograd.text.examples import IGNORED, Example
+from retrograd.text.examples import Example
 from retrograd.train.adapters import first_factor_a, make_adapters, require_same
 from retrograd.train.batch import MicroBatch, bucket, join_rows, split_step
 from retrograd.train.generate import Completion, Generator, Sampling
 from retrograd.train.graphs import Kind
+from retrograd.train.one_at_a_time import OneAtATime, alone
 from retrograd.train.session import Session
+from retrograd.train.tokens import (
+    TokenRows,
+    require_examples,
+    require_rows,
+    require_supervised,
+    whole_rows,
+)
 
 Float32s = npt.NDArray[np.float32]
-TokenRows = npt.NDArray[np.integer] | Sequence[int] | Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,10 @@ class EvalReport:
     supervised_tokens: int
 
 
-class Trainer:
+class Trainer(OneAtATime):
     """Fine-tunes a GGUF language model.
+
+    Python threads may share one: a call waits until that of another thread has ended.
 
     Args:
         model_path: GGUF file of a listed architecture; its weights stay as they are.
@@ -80,8 +89,10 @@ class Trainer:
         training: TrainingOptions | None = None,
         device: str = "cpu",
     ) -> None:
-        self.training = training or TrainingOptions()
+        super().__init__()
+        self.training = _options(training, TrainingOptions, "training") or TrainingOptions()
         self.total_steps = max(self.training.steps, 1)
+        self._lora = _options(lora, LoraOptions, "lora")
         self.session = Session(
             model_path,
             optimizer=self.training.optimizer,
@@ -91,8 +102,11 @@ class Trainer:
             threads=self.training.threads or None,
         )
         self.tokenizer = Tokenizer.from_metadata(self.session.file.metadata)
+        if self.tokenizer.n_tokens > self.model.vocabulary:
+            rule = "each token of the vocabulary has a row in the embedding table"
+            got = f"{self.tokenizer.n_tokens} tokens, {self.model.vocabulary} rows"
+            raise GgufError("gguf", rule, got, "convert the model again")
         self.step = 0
-        self._lora = lora
         self._alpha = lora.exported_alpha if lora else 0.0
         if lora is not None:
             self._new_adapter(lora)
@@ -109,6 +123,7 @@ class Trainer:
         """Most tokens a training row may have: the option, or what it left to the model."""
         return self.session.context
 
+    @alone
     def summary(self) -> list[str]:
         """Lines for the user: device, threads, kernel rows admitted."""
         return self.session.summary()
@@ -117,10 +132,12 @@ class Trainer:
         """SHA-256 of the frozen weights as they lie in memory."""
         return self.session.base_digest()
 
+    @alone
     def memory(self) -> dict[str, int]:
         """Planned bytes by post of the largest program so far."""
         return self.session.largest_plan()
 
+    @alone
     def parameters(self) -> dict[str, Float32s]:
         """Copies of the trained tensors by name."""
         names = [f"{w}.{part}" for w in self.session.adapters for part in ("lora_a", "lora_b")]
@@ -132,6 +149,7 @@ class Trainer:
         """Token ids of a text, without begin and end; special tokens in it are recognised."""
         return self.tokenizer.encode(text)
 
+    @alone
     def logits(self, token_ids: TokenRows) -> Float32s:
         """Logits of every token.
 
@@ -155,6 +173,7 @@ class Trainer:
             out[i] = program.read("logits")[: len(row)]
         return out
 
+    @alone
     def loss_and_gradients(
         self, token_ids: TokenRows, labels: TokenRows
     ) -> tuple[float, dict[str, Float32s]]:
@@ -171,30 +190,32 @@ class Trainer:
             ``<weight>.lora_b`` (out, r)).
         """
         self._require_trained()
-        ids, marks = self._rows(token_ids), _ragged(labels)
+        ids, marks = self._rows(token_ids), whole_rows(labels, where="loss", what="labels")
         if [len(r) for r in ids] != [len(r) for r in marks]:
             got = ([len(r) for r in ids], [len(r) for r in marks])
             raise DataError(
                 "loss", "labels have the shape of token_ids", got, "give one label per token"
             )
-        rows = [Example(row, list(mark)) for row, mark in zip(ids, marks, strict=True)]
-        loss, program = self._accumulate(rows, step=self.step + 1)
+        rows = [Example(row, mark) for row, mark in zip(ids, marks, strict=True)]
+        loss, _, program = self._accumulate(rows, step=self.step + 1)
         pairs = trained(program.graph)
         return loss, {parameter.name: program.store.read(gradient) for parameter, gradient in pairs}
 
+    @alone
     def evaluate(self, rows: Sequence[Example]) -> EvalReport:
         """Loss over held-out rows, without gradients or dropout."""
         if not rows:
             raise DataError("evaluate", "there is at least one row", 0, "check the evaluation data")
+        self._require_examples(rows)
         total, count = 0.0, 0
         for start in range(0, len(rows), self.training.micro_batch):
-            batch = self._checked(join_rows(rows[start : start + self.training.micro_batch]))
+            batch = join_rows(rows[start : start + self.training.micro_batch])
             program = self.session.program(Kind.LOSS, len(batch.ids))
             _fill(program, batch)
             program.run(Phase.MICRO)
             total += float(program.read("nll").sum(dtype=np.float64))
             count += batch.n_supervised
-        _require_supervised(count, rows)
+        require_supervised(count, rows)
         if not np.isfinite(total):
             got = f"{total} over {count} tokens"
             raise TrainingError("evaluate", "the loss is finite", got, "check the adapter")
@@ -202,11 +223,16 @@ class Trainer:
 
     # -- training
 
+    @alone
     def prepare(self, tokens: int) -> None:
         """Compiles the step for micro-batches of ``tokens`` tokens, so that memory is known."""
         self._require_trained()
+        if not 1 <= tokens < 2**31:
+            rule, got = "a micro-batch has between 1 and 2^31 - 1 tokens", f"{tokens} tokens"
+            raise ConfigError("train", rule, got, "lower training.micro_batch")
         self.session.program(Kind.TRAIN, bucket(tokens))
 
+    @alone
     def train_step(self, rows: Sequence[Example]) -> StepReport:
         """One optimizer step over rows, in micro-batches of ``training.micro_batch`` rows.
 
@@ -221,7 +247,7 @@ class Trainer:
         start = time.perf_counter()
         step = self.step + 1
         rate = learning_rate(self.training.optimizer, step, self.total_steps)
-        loss, program = self._accumulate(rows, step=step)
+        loss, supervised, program = self._accumulate(rows, step=step)
         program.run(Phase.NORM)
         norm = float(program.read(NORM)[0])
         self._require_finite(loss, norm, program, step)
@@ -231,11 +257,11 @@ class Trainer:
         program.run(Phase.UPDATE)
         self.step = step
         tokens = sum(len(row.token_ids) for row in rows)
-        supervised = sum(row.n_supervised for row in rows)
         return StepReport(step, loss, rate, norm, supervised, tokens, time.perf_counter() - start)
 
     # -- generation
 
+    @alone
     def generate(
         self,
         prompts: str | Sequence[str],
@@ -264,7 +290,12 @@ class Trainer:
         Returns:
             One completion a prompt, in order.
         """
-        texts = [prompts] if isinstance(prompts, str) else list(prompts)
+        texts = [prompts] if isinstance(prompts, str) else prompts
+        # The annotation binds no caller, and a template would render much else without a word.
+        given: object = texts
+        if not isinstance(given, Sequence) or not all(isinstance(text, str) for text in texts):
+            rule, got = "prompts are a text or a list of texts", type(given).__name__
+            raise DataError("generate", rule, got, "give text")
         generator = Generator(self.session, self.tokenizer)
         sampling = Sampling(temperature, top_p, top_k, seed)
         ids = [generator.prompt_ids(text, chat=chat, system=system) for text in texts]
@@ -272,6 +303,7 @@ class Trainer:
 
     # -- adapters
 
+    @alone
     def load_adapter(self, path: str | Path) -> None:
         """Replaces the adapter by one from a file; the optimizer's state starts anew.
 
@@ -298,6 +330,7 @@ class Trainer:
         self._alpha = loaded.alpha
         self.step = 0
 
+    @alone
     def save_adapter(self, path: str | Path) -> Path:
         """Writes the adapter as a GGUF LoRA file, reads it back and compares every factor.
 
@@ -333,13 +366,14 @@ class Trainer:
             factors[f"{name}.lora_b"] = np.zeros((rows, adapter.rank), np.float32)
         self.session.set_adapters(adapters, factors)
 
-    def _accumulate(self, rows: Sequence[Example], *, step: int) -> tuple[float, Program]:
-        """Accumulates gradients over micro-batches; returns the loss and the last program."""
+    def _accumulate(self, rows: Sequence[Example], *, step: int) -> tuple[float, int, Program]:
+        """Accumulates gradients; returns the loss, its count of tokens and the last program."""
         if not rows:
             raise DataError("train", "a step has at least one row", 0, "check the training data")
-        batches = [self._checked(batch) for batch in split_step(rows, self.training.micro_batch)]
+        self._require_examples(rows)
+        batches = split_step(rows, self.training.micro_batch)
         count = sum(batch.n_supervised for batch in batches)
-        _require_supervised(count, rows)
+        require_supervised(count, rows)
         weight = np.float32(1.0 / count)
         total = 0.0
         program = self.session.program(Kind.TRAIN, max(len(batch.ids) for batch in batches))
@@ -353,29 +387,7 @@ class Trainer:
                 program.write("step", np.array([step], np.uint32))
             program.run(Phase.MICRO)
             total += float(program.read("nll").sum(dtype=np.float64))
-        return total / count, program
-
-    def _checked(self, batch: MicroBatch) -> MicroBatch:
-        longest = int(batch.positions.max()) + 1
-        if longest > self.session.positions:
-            rule = "a row has at most as many tokens as the rotary tables"
-            raise DataError(
-                "data",
-                rule,
-                (longest, self.session.positions),
-                "raise training.context or shorten the row",
-            )
-        bad = (
-            (batch.ids < 0)
-            | (batch.ids >= self.model.vocabulary)
-            | (batch.targets >= self.model.vocabulary)
-        )
-        if bad.any():
-            got = int(batch.ids[bad][0])
-            raise DataError(
-                "data", f"token ids lie in [0, {self.model.vocabulary})", got, "check the token ids"
-            )
-        return batch
+        return total / count, count, program
 
     def _require_trained(self) -> None:
         if self._lora is None:
@@ -395,39 +407,30 @@ class Trainer:
             "train",
             "loss and gradients are finite",
             got,
-            "lower the learning rate or check the data",
+            "lower the learning rate, or check the data and the model's weights",
         )
 
     def _rows(self, token_ids: TokenRows) -> list[list[int]]:
-        rows = _ragged(token_ids)
-        if not rows or any(not row for row in rows):
-            raise DataError(
-                "tokens",
-                "there is at least one row of at least one token",
-                [len(r) for r in rows],
-                "add tokens",
-            )
-        flat = np.concatenate([np.asarray(row) for row in rows])
-        if flat.min() < 0 or flat.max() >= self.model.vocabulary:
-            got = (int(flat.min()), int(flat.max()))
-            raise DataError(
-                "tokens", f"ids lie in [0, {self.model.vocabulary})", got, "check the token ids"
-            )
-        if max(len(row) for row in rows) > self.session.positions:
-            got = max(len(row) for row in rows)
-            raise DataError(
-                "tokens",
-                f"a row has at most {self.session.positions} tokens",
-                got,
-                "raise training.context",
-            )
+        rows = whole_rows(token_ids, where="tokens", what="token ids")
+        limits = self.model.vocabulary, self.session.positions
+        require_rows(rows, vocabulary=limits[0], positions=limits[1])
         return rows
 
+    def _require_examples(self, rows: Sequence[Example]) -> None:
+        limits = self.model.vocabulary, self.session.positions
+        require_examples(rows, vocabulary=limits[0], positions=limits[1])
 
-def _ragged(rows: TokenRows) -> list[list[int]]:
-    if len(rows) and np.ndim(rows[0]) == 0:
-        return [[int(t) for t in cast("Sequence[int]", rows)]]
-    return [[int(t) for t in row] for row in cast("Sequence[Sequence[int]]", rows)]
+
+Options = TypeVar("Options", LoraOptions, TrainingOptions)
+
+
+def _options(given: Options | None, kind: type[Options], name: str) -> Options | None:
+    # The annotation binds no caller: a table as it stands in a run document is a likely mistake.
+    value: object = given
+    if value is not None and not isinstance(value, kind):
+        rule, remedy = f"{name} is a {kind.__name__}", f"write {kind.__name__}(...)"
+        raise ConfigError("config", rule, type(value).__name__, remedy)
+    return given
 
 
 def _fill(program: Program, batch: MicroBatch) -> None:
@@ -435,15 +438,6 @@ def _fill(program: Program, batch: MicroBatch) -> None:
         program.write(name, getattr(batch, name))
     if "targets" in program.inputs:
         program.write("targets", batch.targets)
-
-
-def _require_supervised(count: int, rows: Sequence[Example]) -> None:
-    if count == 0:
-        origins = ", ".join(row.origin for row in rows[:3] if row.origin) or f"{len(rows)} rows"
-        rule = "a step has at least one supervised token after the shift"
-        raise DataError(
-            "loss", rule, origins, f"label some tokens with something other than {IGNORED}"
-        )
 
 
 __all__ = ["Completion", "EvalReport", "StepReport", "Trainer"]
