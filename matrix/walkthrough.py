@@ -39,6 +39,8 @@ class Trail:
         row: of the rows that it needs, the one that uses most of its bound, or the first.
         lane: the lane that shows the row.
         path: its receipt, relative to the folder of receipts.
+        subject: the digest at which the row was run.
+        is_current: whether that is the row's digest in this checkout.
         case: the row's case with the largest distance.
     """
 
@@ -47,6 +49,7 @@ class Trail:
     path: str
     predicate: Json
     subject: str
+    is_current: bool
     case: Json
 
 
@@ -132,7 +135,8 @@ def _followed(root: Path, table: Json, row: str, path: str) -> Trail:
     case = max(cases, key=_distance)
     subjects = {entry["name"]: entry["digest"]["sha256"] for entry in statement["subject"]}
     lane = table["receipts"][path]["lane"]
-    return Trail(row, lane, path, predicate, subjects[row], case)
+    now = (table["kernel_rows"].get(row) or table["lane_rows"][row])["digest"]
+    return Trail(row, lane, path, predicate, subjects[row], subjects[row] == now, case)
 
 
 def _distance(case: Json) -> float:

@@ -9,6 +9,7 @@ from house import CODE, ROOT, TEXT, dotted_names, files, prose, relative
 SOFT_LINES, HARD_LINES = 400, 600
 # Files over the soft limit, each with its reason.
 LONG_FILES = {
+    "src/retrograd/config/options.py": "the run document's tables, read side by side",
     "src/retrograd/train/trainer.py": "one public class; its docstrings are the API's reference",
 }
 

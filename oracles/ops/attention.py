@@ -71,7 +71,7 @@ def forward_magnitude(
 
 def _lost_of_sum(head: _Head) -> Array:
     """Size of the terms of L; where one key has all the weight, no exponentials are added."""
-    single = np.sum(head.p > 0.0, axis=1) <= 1
+    single = np.sum(head.p > 0.0, axis=1) == 1
     return np.sum(head.p * head.spread, axis=1) - single
 
 

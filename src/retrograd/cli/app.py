@@ -3,7 +3,6 @@
 0 done · 2 a mistake in what was asked for · 1 a fault of ours · 130 ended by Ctrl-C.
 """
 
-import io
 import os
 import sys
 from types import TracebackType
@@ -57,8 +56,8 @@ def main() -> None:
     """Run the command line of this process and exit."""
     sys.excepthook = report_fault
     # A terminal that cannot show a character is no reason to lose an answer or a run.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stdout is sys.__stdout__ and sys.__stdout__ is not None:
+        sys.__stdout__.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

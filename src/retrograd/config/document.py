@@ -22,9 +22,8 @@ from retrograd.config.options import (
     OutputOptions,
     RunDocument,
     TrainingOptions,
-    plain,
 )
-from retrograd.config.rules import OptionsError, nearest
+from retrograd.config.rules import OptionsError, nearest, plain
 from retrograd.errors import ConfigError
 
 if TYPE_CHECKING:

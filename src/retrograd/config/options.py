@@ -7,18 +7,21 @@ TOML; :class:`~retrograd.config.rules.OptionsError` tells all broken rules of a 
 import dataclasses
 import datetime
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from retrograd.config.rules import (
-    LEAST_SINGLE,
     MOST_SINGLE,
     Check,
+    at_least,
     enforce,
+    is_single,
     nearest,
+    plain,
+    positive,
+    texts,
     typed,
 )
 
@@ -106,21 +109,21 @@ class LoraOptions:
 
     def __post_init__(self) -> None:
         """Refuse values outside their domain."""
-        enforce("lora", [*typed(self), _texts("targets", self.targets)])
+        enforce("lora", [*typed(self), texts("targets", self.targets)])
         enforce("lora", self._checks())
 
     def _checks(self) -> Iterator[Check]:
-        yield _at_least("rank", self.rank, 1, "choose a rank such as 8")
-        yield _positive("alpha", self.alpha, "choose alpha such as 16")
+        yield at_least("rank", self.rank, 1, "choose a rank such as 8")
+        yield positive("alpha", self.alpha, "choose alpha such as 16")
         yield Check(
             not self.rank > MAX_RANK,
             f"rank is at most {MAX_RANK}",
             f"rank = {self.rank}",
             "choose a rank such as 8",
         )
-        derives = 1 <= self.rank <= MAX_RANK and _is_single(self.alpha)
+        derives = 1 <= self.rank <= MAX_RANK and is_single(self.alpha)
         yield Check(
-            not derives or (_is_single(self.scale) and _is_single(self.exported_alpha)),
+            not derives or (is_single(self.scale) and is_single(self.exported_alpha)),
             "the scale that alpha gives is a normal float32 number",
             f"alpha = {self.alpha} with rank = {self.rank}",
             "choose alpha such as 16",
@@ -192,21 +195,21 @@ class OptimizerOptions:
         enforce("training.optimizer", self._checks())
 
     def _checks(self) -> Iterator[Check]:
-        yield _positive("learning_rate", self.learning_rate, "choose a rate such as 2e-4")
+        yield positive("learning_rate", self.learning_rate, "choose a rate such as 2e-4")
         yield Check(
             0 <= self.weight_decay <= MOST_SINGLE,
             f"weight_decay lies between 0 and {MOST_SINGLE:.3g}",
             f"weight_decay = {self.weight_decay}",
             "choose 0 for none",
         )
-        yield _at_least("max_grad_norm", self.max_grad_norm, 0, "choose 0 to turn clipping off")
+        yield at_least("max_grad_norm", self.max_grad_norm, 0, "choose 0 to turn clipping off")
         for key, value in (("beta1", self.beta1), ("beta2", self.beta2)):
             rule = f"{key} lies in [0, 1)"
             yield Check(0 <= value < 1, rule, f"{key} = {value}", "choose a value such as 0.9")
-        yield _positive("eps", self.eps, "choose a value such as 1e-8")
+        yield positive("eps", self.eps, "choose a value such as 1e-8")
         yield Check(
-            not _is_single(self.learning_rate)
-            or not _is_single(self.weight_decay)
+            not is_single(self.learning_rate)
+            or not is_single(self.weight_decay)
             or self.learning_rate * self.weight_decay <= 1,
             "learning_rate times weight_decay is at most 1",
             f"learning_rate = {self.learning_rate} with weight_decay = {self.weight_decay}",
@@ -230,7 +233,7 @@ class OptimizerOptions:
             f'momentum = {self.momentum} with name = "{self.name}"',
             'set name = "sgd", or leave momentum out',
         )
-        yield _at_least("warmup_steps", self.warmup_steps, 0, "choose 0 for none")
+        yield at_least("warmup_steps", self.warmup_steps, 0, "choose 0 for none")
         yield Check(
             0 <= self.final_rate_share <= 1,
             "final_rate_share lies in [0, 1]",
@@ -280,7 +283,7 @@ class TrainingOptions:
             ("eval_every", 0),
             ("log_every", 1),
         ):
-            yield _at_least(key, getattr(self, key), least, "choose a larger number")
+            yield at_least(key, getattr(self, key), least, "choose a larger number")
         yield Check(
             self.epochs > 0 or self.steps > 0,
             "epochs or steps is above 0",
@@ -399,32 +402,3 @@ class RunDocument:
     def to_json(self) -> dict[str, Any]:
         """The document as JSON values: paths and dates as text."""
         return json.loads(json.dumps(dataclasses.asdict(self), default=plain))
-
-
-def plain(value: object) -> str:
-    """Text for a value that JSON has no type for: a date as ISO 8601 writes it, a path as it is."""
-    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
-
-
-def _at_least(key: str, value: float, least: int, remedy: str) -> Check:
-    # Compared and not converted: an integer may be too large for a float.
-    holds = least <= value < math.inf
-    return Check(holds, f"{key} is at least {least}", f"{key} = {value}", remedy)
-
-
-def _positive(key: str, value: float, remedy: str) -> Check:
-    """Above 0, also as the float32 that a kernel is given."""
-    rule = f"{key} is above 0"
-    if 0 < value < math.inf:
-        rule = f"{key} is a normal float32 number, {LEAST_SINGLE:.3g} to {MOST_SINGLE:.3g}"
-    return Check(_is_single(value), rule, f"{key} = {value}", remedy)
-
-
-def _is_single(value: float) -> bool:
-    return LEAST_SINGLE <= value <= MOST_SINGLE
-
-
-def _texts(key: str, values: object) -> Check:
-    listed = isinstance(values, tuple | list)
-    holds = listed and all(isinstance(one, str) for one in cast("tuple[object, ...]", values))
-    return Check(holds, f"{key} is a list of texts", f"{key} = {values!r}", "write it as a list")

@@ -5,10 +5,12 @@ of a whole run document and Python callers catch what they expect.
 """
 
 import dataclasses
+import datetime
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args, get_origin
 
 from retrograd.errors import ConfigError
 
@@ -105,3 +107,35 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like a mistyped one, or None when nothing is like it."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return found[0] if found else None
+
+
+def at_least(key: str, value: float, least: int, remedy: str) -> Check:
+    """``least`` or more."""
+    # Compared and not converted: an integer may be too large for a float.
+    holds = least <= value < math.inf
+    return Check(holds, f"{key} is at least {least}", f"{key} = {value}", remedy)
+
+
+def positive(key: str, value: float, remedy: str) -> Check:
+    """Above 0, also as the float32 that a kernel is given."""
+    rule = f"{key} is above 0"
+    if 0 < value < math.inf:
+        rule = f"{key} is a normal float32 number, {LEAST_SINGLE:.3g} to {MOST_SINGLE:.3g}"
+    return Check(is_single(value), rule, f"{key} = {value}", remedy)
+
+
+def is_single(value: float) -> bool:
+    """Whether a value is a normal float32, in range."""
+    return LEAST_SINGLE <= value <= MOST_SINGLE
+
+
+def texts(key: str, values: object) -> Check:
+    """A list or tuple of strings."""
+    listed = isinstance(values, tuple | list)
+    holds = listed and all(isinstance(one, str) for one in cast("tuple[object, ...]", values))
+    return Check(holds, f"{key} is a list of texts", f"{key} = {values!r}", "write it as a list")
+
+
+def plain(value: object) -> str:
+    """Text for a value that JSON has no type for: a date as ISO 8601 writes it, a path as it is."""
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)

@@ -121,11 +121,7 @@ def open_gguf(path: str | Path) -> GgufFile:
     Raises:
         GgufError: the file cannot be read or breaks a rule; the message names both rule and byte.
     """
-    given: object = path
-    if not isinstance(given, str | Path):
-        got = type(given).__name__
-        raise GgufError("gguf", "a model is given by its path", got, "give the path of a .gguf file")
-    path = Path(path)
+    path = _as_path(path)
     cursor = Cursor(_map(path), path.name)
     version, n_tensors, n_keys = _read_header(cursor)
     metadata = read_metadata(cursor, n_keys)
@@ -145,6 +141,13 @@ def open_gguf(path: str | Path) -> GgufFile:
     _check_quantization_version(metadata, tensors)
     view = MappingProxyType(tensors)
     return GgufFile(path, version, alignment, metadata, view, len(cursor.data), cursor.data)
+
+
+def _as_path(given: object) -> Path:
+    if not isinstance(given, str | Path):
+        remedy = "give the path of a .gguf file"
+        raise GgufError("gguf", "a model is given by its path", type(given).__name__, remedy)
+    return Path(given)
 
 
 def _map(path: Path) -> mmap.mmap:

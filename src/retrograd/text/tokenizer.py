@@ -244,10 +244,13 @@ class Tokenizer:
         return not self._missing_bytes.isdisjoint(character.encode("utf-8"))
 
 
-def _require_encodable(text: str) -> None:
-    given: object = text
+def _require_text(given: object) -> None:
     if not isinstance(given, str):
         raise DataError("tokenizer", "what is encoded is text", type(given).__name__, "give text")
+
+
+def _require_encodable(text: str) -> None:
+    _require_text(text)
     if not text.isascii() and not is_encodable(text):
         at = next(i for i, c in enumerate(text) if 0xD800 <= ord(c) < 0xE000)
         raise DataError(

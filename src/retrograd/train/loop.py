@@ -59,8 +59,8 @@ def run(document: RunDocument, *, console: "Console | None" = None) -> RunResult
     """Train as a document says, and write the run folder.
 
     Ctrl-C, SIGTERM or SIGHUP finishes the step under way, writes what there is and gives status
-    ``interrupted``; a second one ends the process at once. An error in the middle leaves the folder with status
-    ``failed`` and is raised again.
+    ``interrupted``; a second one ends the process at once. An error in the middle leaves the folder
+    with status ``failed`` and is raised again.
 
     Args:
         document: from :func:`retrograd.config.document.load_document`, or made in Python.

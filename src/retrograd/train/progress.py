@@ -5,6 +5,7 @@ import resource
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def open_progress(total: int, heading: Iterable[str], console: "Console | None" 
     from rich.console import Console
 
     console = console or Console(file=sys.stdout)
+    # The console itself would end the process when a pipe is closed, and the run with it.
+    console.on_broken_pipe = partial(_nobody_reads, console)
     lines = Lines(console)
     for line in heading:
         lines.say(line)

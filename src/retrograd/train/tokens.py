@@ -37,6 +37,19 @@ def whole_rows(given: object, *, where: str, what: str) -> list[list[int]]:
     return [_whole(_items(item, where, what), where, what) for item in items]
 
 
+def prompt_texts(given: object) -> list[str]:
+    """One prompt or several as a list.
+
+    Raises:
+        DataError: something else than text, which a template might render without a word.
+    """
+    texts = [given] if isinstance(given, str) else _items(given, "generate", "prompts")
+    for text in texts:
+        if not isinstance(text, str):
+            raise DataError("generate", "a prompt is text", type(text).__name__, "give text")
+    return cast("list[str]", texts)
+
+
 def require_rows(rows: Sequence[Sequence[int]], *, vocabulary: int, positions: int) -> None:
     """Checks rows that a program is about to read.
 
@@ -109,15 +122,15 @@ def _items(given: object, where: str, what: str) -> list[object]:
     if hasattr(given, "tolist"):
         given = np.asarray(given).tolist()
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
-        remedy = "convert them to lists of integers"
-        raise DataError(where, f"{what} are {_FORMS}", _named(given), remedy)
+        raise DataError(where, f"{what} are in a list", _named(given), "put them into a list")
     return list(cast("Sequence[object]", given))
 
 
 def _whole(items: Iterable[object], where: str, what: str) -> list[int]:
     out: list[int] = []
     for item in items:
-        if isinstance(item, bool | np.bool_) or not hasattr(item, "__index__"):
+        truth = isinstance(item, bool) or type(item) is np.bool_
+        if truth or not hasattr(item, "__index__"):
             raise DataError(where, f"{what} are {_FORMS}", _named(item), "convert them to integers")
         out.append(operator.index(cast("int", item)))
     return out

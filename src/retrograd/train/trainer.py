@@ -27,6 +27,7 @@ from retrograd.train.one_at_a_time import OneAtATime, alone
 from retrograd.train.session import Session
 from retrograd.train.tokens import (
     TokenRows,
+    prompt_texts,
     require_examples,
     require_rows,
     require_supervised,
@@ -290,12 +291,7 @@ class Trainer(OneAtATime):
         Returns:
             One completion a prompt, in order.
         """
-        texts = [prompts] if isinstance(prompts, str) else prompts
-        # The annotation binds no caller, and a template would render much else without a word.
-        given: object = texts
-        if not isinstance(given, Sequence) or not all(isinstance(text, str) for text in texts):
-            rule, got = "prompts are a text or a list of texts", type(given).__name__
-            raise DataError("generate", rule, got, "give text")
+        texts = prompt_texts(prompts)
         generator = Generator(self.session, self.tokenizer)
         sampling = Sampling(temperature, top_p, top_k, seed)
         ids = [generator.prompt_ids(text, chat=chat, system=system) for text in texts]
@@ -424,13 +420,12 @@ class Trainer(OneAtATime):
 Options = TypeVar("Options", LoraOptions, TrainingOptions)
 
 
-def _options(given: Options | None, kind: type[Options], name: str) -> Options | None:
-    # The annotation binds no caller: a table as it stands in a run document is a likely mistake.
-    value: object = given
-    if value is not None and not isinstance(value, kind):
-        rule, remedy = f"{name} is a {kind.__name__}", f"write {kind.__name__}(...)"
-        raise ConfigError("config", rule, type(value).__name__, remedy)
-    return given
+def _options(given: object, kind: type[Options], name: str) -> Options | None:
+    """Options as they were given; a table as it stands in a run document is a likely mistake."""
+    if given is None or isinstance(given, kind):
+        return given
+    rule, remedy = f"{name} is a {kind.__name__}", f"write {kind.__name__}(...)"
+    raise ConfigError("config", rule, type(given).__name__, remedy)
 
 
 def _fill(program: Program, batch: MicroBatch) -> None:
