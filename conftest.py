@@ -13,6 +13,15 @@ settings.register_profile("plan", derandomize=True, deadline=None, print_blob=Tr
 settings.load_profile("plan")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves what is marked ``exhaustive`` to the full plan."""
+    if config.getoption("--plan") != "fast":
+        return
+    left_out = [item for item in items if item.get_closest_marker("exhaustive") is not None]
+    items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]
+    config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A skipped test has not verified anything: it fails."""

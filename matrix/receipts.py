@@ -259,7 +259,8 @@ def _agreement(statement: Json) -> Iterator[tuple[str, str]]:
         if executed[key] != count:
             yield f"executed.{key} counts the {key} that are listed, {count}", str(executed[key])
     # Number of inputs folded into a case: a shorter list of them is another plan.
-    inputs = [(case.get("counters") or {}).get("inputs", 0) for case in predicate["cases"]]
+    counters: list[Json] = [case.get("counters") or {} for case in predicate["cases"]]
+    inputs = [found.get("inputs", 0) for found in counters]
     planned = digest_of([[*key, n] for key, n in zip(keys, inputs, strict=True)])
     if planned != plan["sha256"]:
         yield f"plan.sha256 is that of the rows and cases listed, {planned}", plan["sha256"]

@@ -1,13 +1,16 @@
 """Receipts and declarations made up for tests: two backends and five environments."""
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from matrix.canonical import Json, canonical, digest_of, row_digest
 from matrix.declared import Cell, Declarations, Environment, KernelRow, Release, Topic, TopicRow
+from matrix.files import read_current
 from matrix.findings import Current
 from matrix.receipts import PREDICATE, STATEMENT
 
@@ -35,6 +38,14 @@ def copy_declarations(target: Path) -> Path:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target / name)
     return target
+
+
+@cache
+def digests_here() -> str:
+    """What this checkout's digests are, as ``--digests`` takes them; asked for once."""
+    now = read_current(None, ROOT)
+    every = {row: {**now.parts[row], "row": digest} for row, digest in now.digests.items()}
+    return json.dumps(every)
 
 
 def sha(text: str) -> str:

@@ -189,6 +189,7 @@ def build_step(tree: Path) -> dict[str, str]:
     return {row: found[re.sub(r"[.-]", "_", row)] for row in row_entries(tree)}
 
 
+@pytest.mark.exhaustive
 def test_built_libraries_carry_the_digests_of_their_sources(
     tree: Path, stands: Affected, plan: str
 ) -> None:

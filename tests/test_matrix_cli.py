@@ -1,14 +1,12 @@
 """``python -m matrix`` on a checkout of its own: what it writes, prints and returns."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from made_receipts import ROOT, Made, copy_declarations, receipt
+from made_receipts import Made, copy_declarations, digests_here, receipt
 
 from matrix.__main__ import main
-from matrix.files import read_current
 
 TABLE, SUPPORT = "src/retrograd/table.json", "SUPPORT.md"
 
@@ -17,9 +15,7 @@ TABLE, SUPPORT = "src/retrograd/table.json", "SUPPORT.md"
 def checkout(tmp_path: Path) -> Path:
     """This checkout's declarations and templates, no receipts, and its digests in a file."""
     copy_declarations(tmp_path)
-    now = read_current(None, ROOT)
-    digests = {row: {**now.parts[row], "row": digest} for row, digest in now.digests.items()}
-    (tmp_path / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
+    (tmp_path / "digests.json").write_text(digests_here(), encoding="utf-8")
     return tmp_path
 
 

@@ -16,6 +16,7 @@ from made_receipts import (
     copy_declarations,
     current,
     declarations,
+    digests_here,
     receipts,
 )
 
@@ -23,7 +24,6 @@ from matrix.__main__ import main
 from matrix.canonical import Json
 from matrix.declared import Declarations, Environment, Plan, read_environments
 from matrix.errors import RefusedError
-from matrix.files import read_current
 from matrix.reduce import reduce
 from matrix.release import ALLOWED, NAMESPACE, RELEASES, reasons, signature_fault, uncommitted_files
 
@@ -204,10 +204,8 @@ def test_the_command_names_what_holds_back_and_renders_nothing_stale(
     tmp_path: Path, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy_declarations(tmp_path)
-    now = read_current(None, ROOT)
-    digests = {row: {**now.parts[row], "row": digest} for row, digest in now.digests.items()}
     path = tmp_path.parent / f"{tmp_path.name}.json"
-    path.write_text(json.dumps(digests), encoding="utf-8")
+    path.write_text(digests_here(), encoding="utf-8")
     _git(tmp_path, "init", "--quiet")
     told = ("--root", str(tmp_path))
     assert main([*told, "release", "--digests", str(path)]) == 1

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from made_receipts import ROOT, Made, copy_declarations, receipt
+from made_receipts import Made, copy_declarations, digests_here, receipt
 
 from matrix.__main__ import main
-from matrix.files import read_current
 from matrix.walkthrough import PAGE, transcripts
 
 ROW = "adamw.step.f32.cpu"
@@ -19,10 +18,8 @@ PRINTED = {name: f"$ {name}\nprinted by {name}" for name in ("digests", "verify"
 def checkout(tmp_path: Path) -> Path:
     """This checkout's declarations with one made-up receipt, reduced and rendered."""
     copy_declarations(tmp_path)
-    now = read_current(None, ROOT)
-    digests = {row: {**now.parts[row], "row": digest} for row, digest in now.digests.items()}
     path = tmp_path / "digests.json"
-    path.write_text(json.dumps(digests), encoding="utf-8")
+    path.write_text(digests_here(), encoding="utf-8")
     return tmp_path
 
 

@@ -15,6 +15,7 @@ from evidence_checkout import Checkout
 from tiny_runs import write_run
 
 from lanes.digests import Sources, current_digests
+from lanes.lane_rows import lane_row_digests
 from retrograd.version import VERSION
 
 ROW = "rms_norm.forward.f32.cpu"
@@ -45,6 +46,19 @@ def test_a_flipped_rounding_is_found_at_every_station(tmp_path: Path, plan: str)
     if plan == "full":
         checkout.git("checkout", "--quiet", "--", KERNEL)
         Chain(checkout).go()
+
+
+def test_results_are_part_of_no_digest(tmp_path: Path) -> None:
+    """Evidence that made its own source stale would never come to rest."""
+    root = Checkout(tmp_path / "tree").root
+    before = lane_row_digests(Sources(root))
+    for name in (TABLE, SUPPORT, f"{RECEIPTS}/cpu-avx2-gcc12/ops.json", "docs/walkthrough.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("{}", encoding="utf-8")
+    assert lane_row_digests(Sources(root)) == before
+    (root / "src/retrograd/table.py").write_text("", encoding="utf-8")
+    after = lane_row_digests(Sources(root))
+    assert {row for row in before if before[row] != after[row]} >= {"admission.cells"}
 
 
 class Chain:

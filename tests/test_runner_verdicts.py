@@ -118,6 +118,7 @@ def test_a_supporting_test_that_fails_falsifies_every_row() -> None:
     assert code_of([*GOOD[:2], ended(None, "skipped")]) == NOT_VERIFIED
 
 
+@pytest.mark.exhaustive
 def test_a_good_run_leaves_a_receipt(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "rope_tables", "--out", str(tmp_path), "-n", "1"]) == 0
     said = capfd.readouterr().out

@@ -75,6 +75,7 @@ def _run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.exhaustive
 def test_1_nothing_selected_is_not_verified(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_1_nothing_selected_is_not_verified(
     assert not bitwise_equal(empty, empty).holds
 
 
+@pytest.mark.exhaustive
 def test_2_a_skip_hides_nothing(tmp_path: Path) -> None:
     """A lane with skipped cases is not verified, one with a red case beside them is falsified."""
     skipped = _ended("b.row", "skipped", reason="later")

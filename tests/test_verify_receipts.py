@@ -6,6 +6,7 @@ running the case again, `SIGNED` by a signature alone.
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ CASE = (P, "cases", 1)
 ROW = "rope_tables.factors"
 # A commit of nobody: 40 digits that no object of a repository has.
 NOBODY = "1234567890" * 4
+DIGESTS = ("current_digests", "lane_row_digests", "comparator_digest", "fixture_digests")
+ONCE = {name: cache(getattr(verify, name)) for name in DIGESTS}
+
+
+@pytest.fixture(autouse=True)
+def _asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources of this checkout do not change while its tests run."""
+    for name, function in ONCE.items():
+        monkeypatch.setattr(verify, name, function)
 
 
 def _digit(text: str) -> str:
@@ -164,6 +174,7 @@ def _every() -> frozenset[tuple[str, str]]:
     return frozenset((case["row"], case["case"]) for case in made()[P]["cases"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("what", RERUN)
 def test_change_within_the_rules_is_named_by_a_rerun(what: str, run_again: Json) -> None:
     change, line = RERUN[what]
@@ -188,6 +199,7 @@ def test_what_only_a_signature_catches(what: str) -> None:
     assert list(foreign(content)) == []
 
 
+@pytest.mark.exhaustive
 def test_rerun_compares_with_what_runs(
     run_again: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +216,7 @@ def test_rerun_compares_with_what_runs(
     assert "rerun: 4 cases compared bit by bit, 1 contradictions" in said
 
 
+@pytest.mark.exhaustive
 def test_rerun_is_of_a_sample_on_the_variant_of_the_receipt(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,12 @@
-// attention forward.   o[t,h] = sum_j P_tj v[j,g],
-// P_tj = exp(scale q[t,h].k[j,g] - L[t,h]), keys in
-//                      [key_begin[t], key_end[t]); an empty range gives o = 0, L = -inf.
+// attention forward.   o[t,h] = sum_j P_tj v[j,g], P_tj = exp(scale q[t,h].k[j,g] - L[t,h]), keys
+//                      in [key_begin[t], key_end[t]); an empty range gives o = 0, L = -inf.
 // attention backward.  D = do.o; dP = do.v; dS = scale P (dP - D);
-// dq = dS k; dk = dS^T q; dv = P^T do.
+//                      dq = dS k; dk = dS^T q; dv = P^T do.
 // q, o, do, dq: (T, heads head_size).  k, v, dk, dv: (S, kv_heads head_size).
-//  L: (T, heads), saved for backward.
-// Accumulation: f32. Forward streams tiles of 64 queries x 128 keys,
-// starting at the tile's first allowed key.
-// Backward: one task a head over all its tiles in order;
-// dk and dv of a group's heads are then added in head order.
+// L: (T, heads), saved for backward.
+// Accumulation: f32. Forward streams tiles of 64 queries x 128 keys, starting at the tile's first
+// allowed key. Backward: one task a head over all its tiles in order; dk and dv of a group's heads
+// are then added in head order.
 // Contract: bounded.
 #include "retrograd/ops/attention.h"
 

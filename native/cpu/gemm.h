@@ -1,8 +1,6 @@
-// Row-major products over a tile grid that the shape alone fixes;
-// each tile is one one-threaded BLAS call.
-//
-// A threaded BLAS call gives other bits for another thread count.
-// Here threads only choose who computes a tile.
+// Row-major products over a tile grid that the shape alone fixes; a tile is one BLAS call on one
+// thread. A threaded BLAS call gives other bits for another thread count: here threads only choose
+// who computes a tile.
 #pragma once
 
 #include <cstring>

@@ -1,13 +1,11 @@
-// linear_cross_entropy forward.   nll[t] = logsumexp_v(h[t].w[v]) - h[t].w[y],
-//  y = targets[t]; ignored when y < 0
-//                                 dh_unit[t] = sum_v softmax_v(h[t] w^T) w[v] - w[y], when asked
-//                                 for
+// linear_cross_entropy forward.
+//   nll[t] = logsumexp_v(h[t].w[v]) - h[t].w[y], y = targets[t]; ignored when y < 0
+//   dh_unit[t] = sum_v softmax_v(h[t] w^T) w[v] - w[y], when asked for
 // linear_cross_entropy backward.  dh[t] = dnll[t] dh_unit[t]
 // h, dh_unit: (T, C) f32.  w: (V, C) in a storage format.  nll: (T).
-// Ignored rows are dropped first. The vocabulary is cut into 8
-// partitions of whole 512-row tiles; each streams a
-// running maximum, sum and weighted sum of rows of w, and the partitions are merged in order.
-// Accumulation: f32.
+// Ignored rows are dropped first. The vocabulary is cut into 8 partitions of whole 512-row tiles;
+// each streams a running maximum, sum and weighted sum of rows of w, and the partitions are merged
+// in order. Accumulation: f32.
 // Contract: bounded (forward), pinned (backward).
 #include "retrograd/ops/linear_cross_entropy.h"
 

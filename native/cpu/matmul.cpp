@@ -1,11 +1,9 @@
-// matmul forward.          y  = alpha x w^T [+ c]      x (T, K), w (N,
-// K) in a storage format, y, c (T, N)
-// matmul backward.         dx = alpha dy w [+ c]       dx, c (T, K)
-// matmul backward_weight.  dw = alpha dy^T x [+ c]     dw, c (N, K) f32
-// Accumulation: f32 inside BLAS, over the whole inner dimension of a tile.
-// A stored weight is dequantized in slabs of
-// whole rows (ops/matmul.py: SLAB_ELEMENTS); backward adds the slabs in row order.
-// Grid and slabs follow from the shape.
+// matmul forward.          y  = alpha x w^T [+ c]    x (T, K), w (N, K) stored, y, c (T, N)
+// matmul backward.         dx = alpha dy w [+ c]     dx, c (T, K)
+// matmul backward_weight.  dw = alpha dy^T x [+ c]   dw, c (N, K) f32
+// Accumulation: f32 inside BLAS, over the whole inner dimension of a tile. A stored weight is
+// dequantized in slabs of whole rows (ops/matmul.py: SLAB_ELEMENTS); backward adds the slabs in
+// row order. Grid and slabs follow from the shape.
 // Contract: bounded.
 #include "retrograd/ops/matmul.h"
 

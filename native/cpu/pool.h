@@ -1,14 +1,12 @@
 // A worker pool with one caller: the thread that launches is worker 0.
 //
-// Indices are handed out one by one, so workers balance themselves;
-// results do not depend on who takes what (see
-// stream.h). The caller waits for indices, not for threads: a helper
-// that the operating system does not run holds
-// nothing up. Helpers spin for a few microseconds before they sleep,
-// since launches follow each other closely.
+// Indices are handed out one by one, so workers balance themselves; results do not depend on who
+// takes what (see stream.h). The caller waits for indices, not for threads: a helper that the
+// operating system does not run holds nothing up. Helpers spin for a few microseconds before they
+// sleep, since launches follow each other closely.
 //
-// A forked child has no helpers, only the memory that describes them:
-// there the caller does all the work, and nothing waits for them.
+// A forked child has no helpers, only the memory that describes them: there the caller does all
+// the work, and nothing waits for them.
 #pragma once
 
 #include <atomic>
@@ -54,7 +52,7 @@ class Pool {
 
   void work(int worker);
   void stop();
-  bool forked() const;  // whether this process is a child of the one that made the pool
+  bool forked() const;    // whether this process is a child of the one that made the pool
   bool take(int worker);  // claims and runs one index; false when none is left
   bool idle() const;
 

@@ -1,8 +1,7 @@
 // Pieces of a streaming softmax that attention and the fused head share.
 //
-// Sums and maxima over a row use 16 strided partials (j, j + 16,
-// ...) and a tree 8, 4, 2, 1: a fixed order that
-// compilers can vectorise without being allowed to reorder anything themselves.
+// Sums and maxima over a row use 16 strided partials (j, j + 16, ...) and a tree 8, 4, 2, 1: a
+// fixed order that compilers can vectorise without being allowed to reorder anything themselves.
 #pragma once
 
 #include <limits>

@@ -1,8 +1,7 @@
 // What a CPU kernel sees: workers that share a launch, and one-threaded BLAS.
 //
-// `parallel(n, body)` runs body(i, worker) once for each i < n.
-// Which worker takes which i is left open, so a
-// body must write only what i owns: results then cannot depend on the number of threads.
+// `parallel(n, body)` runs body(i, worker) once for each i < n. Which worker takes which i is left
+// open, so a body must write only what i owns: results then cannot depend on the thread count.
 #pragma once
 
 #include <cstdint>

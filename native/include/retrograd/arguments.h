@@ -1,12 +1,11 @@
-// One list per argument struct gives the struct and its layout table,
-// so that they cannot drift apart.
+// One list per argument struct gives the struct and its layout table, so that they cannot drift
+// apart.
 //
 //   #define RMS_NORM_FORWARD(F) F(const float*, x) F(float*, y) F(int64_t, T) F(float, eps)
 //   RETRO_ARGUMENTS(RmsNormForward, RMS_NORM_FORWARD)
 //
-// Order within a list: pointers (inputs, outputs, scratch), 8-byte numbers,
-// 4-byte numbers. An absent optional
-// buffer is a null pointer.
+// Order within a list: pointers (inputs, outputs, scratch), 8-byte numbers, 4-byte numbers. An
+// absent optional buffer is a null pointer.
 #pragma once
 
 #include "retrograd/abi.h"

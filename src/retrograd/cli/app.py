@@ -1,6 +1,7 @@
 """The ``retrograd`` command: its subcommands and its exit codes.
 
-0 done · 2 a mistake in what was asked for · 1 a fault of ours · 130 ended by Ctrl-C.
+0 done · 2 a mistake in what was asked for · 1 a fault of ours · 130 ended by Ctrl-C, or 128 + n by
+another signal n.
 """
 
 import os

@@ -2,5 +2,8 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define ADD_FORWARD(F) F(const float*, a) F(const float*, b) F(float*, y) F(int64_t, n)
+// clang-format off
+#define ADD_FORWARD(F) \
+  F(const float*, a) F(const float*, b) F(float*, y) F(int64_t, n)
+// clang-format on
 RETRO_ARGUMENTS(AddForward, ADD_FORWARD)

@@ -3,5 +3,8 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define DEQUANTIZE_FORWARD(F) F(const uint8_t*, w) F(float*, y) F(int64_t, n)
+// clang-format off
+#define DEQUANTIZE_FORWARD(F) \
+  F(const uint8_t*, w) F(float*, y) F(int64_t, n)
+// clang-format on
 RETRO_ARGUMENTS(DequantizeForward, DEQUANTIZE_FORWARD)

@@ -2,5 +2,8 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define LOG_FORWARD(F) F(const float*, x) F(float*, y) F(int64_t, n)
+// clang-format off
+#define LOG_FORWARD(F) \
+  F(const float*, x) F(float*, y) F(int64_t, n)
+// clang-format on
 RETRO_ARGUMENTS(LogForward, LOG_FORWARD)

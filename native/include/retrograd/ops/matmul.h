@@ -4,22 +4,23 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define MATMUL_FORWARD(F)                                                                      \
-  F(const float*, x)                                                                           \
-  F(const uint8_t*, w)                                                                         \
-  F(const float*, c) F(float*, y) F(float*, scratch) F(int64_t, T) F(int64_t, N) F(int64_t, K) \
-      F(float, alpha)
+// clang-format off
+#define MATMUL_FORWARD(F) \
+  F(const float*, x) F(const uint8_t*, w) F(const float*, c) F(float*, y) F(float*, scratch) \
+  F(int64_t, T) F(int64_t, N) F(int64_t, K) F(float, alpha)
+// clang-format on
 RETRO_ARGUMENTS(MatmulForward, MATMUL_FORWARD)
 
-#define MATMUL_BACKWARD(F)                                                                      \
-  F(const float*, dy)                                                                           \
-  F(const uint8_t*, w)                                                                          \
-  F(const float*, c) F(float*, dx) F(float*, scratch) F(int64_t, T) F(int64_t, N) F(int64_t, K) \
-      F(float, alpha)
+// clang-format off
+#define MATMUL_BACKWARD(F) \
+  F(const float*, dy) F(const uint8_t*, w) F(const float*, c) F(float*, dx) \
+  F(float*, scratch) F(int64_t, T) F(int64_t, N) F(int64_t, K) F(float, alpha)
+// clang-format on
 RETRO_ARGUMENTS(MatmulBackward, MATMUL_BACKWARD)
 
+// clang-format off
 #define MATMUL_BACKWARD_WEIGHT(F) \
-  F(const float*, dy)             \
-  F(const float*, x)              \
-  F(const float*, c) F(float*, dw) F(int64_t, T) F(int64_t, N) F(int64_t, K) F(float, alpha)
+  F(const float*, dy) F(const float*, x) F(const float*, c) F(float*, dw) F(int64_t, T) \
+  F(int64_t, N) F(int64_t, K) F(float, alpha)
+// clang-format on
 RETRO_ARGUMENTS(MatmulBackwardWeight, MATMUL_BACKWARD_WEIGHT)

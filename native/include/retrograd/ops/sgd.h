@@ -11,8 +11,9 @@ struct SgdSettings {
 };
 }  // namespace retrograd
 
-#define SGD_STEP(F)               \
-  F(const float*, g)              \
-  F(const SgdSettings*, settings) \
-  F(const float*, clip) F(float*, x) F(float*, buf) F(int64_t, n) F(int32_t, nesterov)
+// clang-format off
+#define SGD_STEP(F) \
+  F(const float*, g) F(const SgdSettings*, settings) F(const float*, clip) F(float*, x) \
+  F(float*, buf) F(int64_t, n) F(int32_t, nesterov)
+// clang-format on
 RETRO_ARGUMENTS(SgdStep, SGD_STEP)

@@ -3,10 +3,15 @@
 #pragma once
 #include "retrograd/arguments.h"
 
-#define SWIGLU_FORWARD(F) F(const float*, g) F(const float*, u) F(float*, y) F(int64_t, n)
+// clang-format off
+#define SWIGLU_FORWARD(F) \
+  F(const float*, g) F(const float*, u) F(float*, y) F(int64_t, n)
+// clang-format on
 RETRO_ARGUMENTS(SwigluForward, SWIGLU_FORWARD)
 
+// clang-format off
 #define SWIGLU_BACKWARD(F) \
-  F(const float*, dy)      \
-  F(const float*, g) F(const float*, u) F(float*, dg) F(float*, du) F(int64_t, n)
+  F(const float*, dy) F(const float*, g) F(const float*, u) F(float*, dg) F(float*, du) \
+  F(int64_t, n)
+// clang-format on
 RETRO_ARGUMENTS(SwigluBackward, SWIGLU_BACKWARD)
