@@ -275,6 +275,9 @@ def lint(session: nox.Session) -> None:
         session.run(*LANES, "plan", "--check", env={"PYTHONPATH": "src"})
         for command in ("reduce", "render", "walkthrough"):
             session.run(*MATRIX, command, "--check")
+    with step("receipts"):
+        for receipt in sorted((ROOT / "reports" / "receipts").glob("*/*.json")):
+            session.run(*LANES, "verify", str(receipt), env={"PYTHONPATH": "src"}, silent=True)
 
 
 @nox.session

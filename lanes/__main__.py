@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.pytest = tuple(passed)
     try:
         return options.command(options)
-    except RetrogradError as error:
+    except (RetrogradError, OSError) as error:
+        # Exit 1 is a lane's verdict; a machine that cannot do its part has not verified anything.
         print(error, file=sys.stderr)
         return NOT_VERIFIED
 
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     verifying = add("verify", _verify, "hold a receipt against this checkout")
     verifying.add_argument("receipt", type=Path)
     verifying.add_argument("--rerun", type=int, default=0, metavar="N", help="run N cases again")
+    verifying.add_argument("--sample-seed", metavar="TEXT", help="repeat the sample of a rerun")
     return parser
 
 
@@ -115,7 +117,7 @@ def _merge(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from lanes.verify import verify_file
 
-    return verify_file(options.receipt, rerun=options.rerun)
+    return verify_file(options.receipt, rerun=options.rerun, seed=options.sample_seed)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ _TEXT_DATA = (".json", ".toml", ".py")
 _DATA_NAME = re.compile(r"[\w./-]+\.(json|toml|npz|npy|bin|gguf)")
 _CASES_WITHIN = ("lanes/", "oracles/", PACKAGE + "formats/")
 _COMPARATOR_WITHIN = ("lanes/", PACKAGE + "runtime/launch.py")
+# What turns a comparison into a verdict; its imports keep books and judge nothing.
+_VERDICTS = ("lanes/suite/ops.py", "lanes/verdict.py")
 Record = Mapping[str, object]
 
 
@@ -172,7 +174,7 @@ def comparator_digest(sources: Sources | None = None) -> str:
     """Digest of what executes and judges every case."""
     sources = sources or Sources()
     modules = ("lanes.trial", "retrograd.runtime.launch")
-    return sources.digest(sources.closure(modules, _COMPARATOR_WITHIN))
+    return sources.digest(sources.closure(modules, _COMPARATOR_WITHIN) | set(_VERDICTS))
 
 
 def current_digests(

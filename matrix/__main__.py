@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from matrix.canonical import Json, read_json
+from matrix.canonical import Json, digest_of, read_json
 from matrix.declared import Declarations
 from matrix.diff import changes
 from matrix.errors import Complaint, RefusedError
@@ -162,7 +162,12 @@ def _read_table(path: Path) -> Json:
     if not path.exists():
         remedy = "run `python -m matrix reduce`"
         raise RefusedError([Complaint(str(path), "there is a table", "no file", remedy)])
-    return read_json(path.read_bytes())
+    table = read_json(path.read_bytes())
+    rest = {key: value for key, value in table.items() if key != "digest"}
+    if table.get("digest") != digest_of(rest):
+        rule, remedy = "a table carries its own digest", "run `python -m matrix reduce`"
+        raise RefusedError([Complaint(str(path), rule, str(table.get("digest")), remedy)])
+    return table
 
 
 def _settle(root: Path, pages: dict[str, str], *, check: bool) -> int:

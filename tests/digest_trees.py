@@ -25,7 +25,7 @@ MACHINE = {"portable": (), "avx2": ("-mavx2", "-mfma", "-mf16c")}
 
 def copy_tree(target: Path) -> Path:
     """The files that a build and the digests need, without build products."""
-    ignored = shutil.ignore_patterns("*.so", "__pycache__", "suite", "peers")
+    ignored = shutil.ignore_patterns("*.so", "__pycache__", "interop", "peers")
     for name in COPIED:
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
     for name in TOP:
@@ -58,7 +58,11 @@ def affected(root: Path) -> Affected:
     headers = _depends(root, ops)
     frame = headers["backend"] | headers["pool"]
     kernels = {op: frozenset(headers[op] | frame) for op in ops}
-    judge = _imports(root, "lanes/trial.py", ("lanes",)) | {"src/retrograd/runtime/launch.py"}
+    judge = _imports(root, "lanes/trial.py", ("lanes",)) | {
+        "src/retrograd/runtime/launch.py",
+        "lanes/suite/ops.py",
+        "lanes/verdict.py",
+    }
     return Affected(rows, kernels, {op: frozenset(_evidence(root, op) | judge) for op in ops})
 
 

@@ -65,7 +65,8 @@ def _judged(*ended: dict[str, Any]) -> int:
 
 
 def _run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    # The package is the one that this process tests: a wheel, or the checkout's through the path.
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
