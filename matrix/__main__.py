@@ -191,10 +191,18 @@ def _ancestry(root: Path) -> Callable[[str], bool]:
         return lambda _: True
     known: dict[str, bool] = {}
 
+    def ask(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [git, "-C", str(root), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    is_shallow = ask("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+
     def is_ancestor(commit: str) -> bool:
         if commit not in known:
-            ask = [git, "-C", str(root), "merge-base", "--is-ancestor", commit, "HEAD"]
-            known[commit] = subprocess.run(ask, capture_output=True, check=False).returncode == 0
+            known[commit] = ask("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
+            if is_shallow and ask("cat-file", "-e", commit).returncode:
+                print(f"commit {commit}: not checked, the history ends before it", file=sys.stderr)
+                known[commit] = True
         return known[commit]
 
     return is_ancestor
